@@ -7,7 +7,7 @@ import pytest
 
 import lorank as lr
 from lorank.loop.state import State
-from lorank.problems import scaling
+from lorank.problems import units
 from lorank.solvers import ALS
 from machine import _kernels
 
@@ -83,7 +83,7 @@ def test_what_it_cannot_fit_is_refused_by_name():
 
 @pytest.fixture
 def _single_always(monkeypatch):
-    monkeypatch.setattr(scaling, "MIN_SINGLE", 0)
+    monkeypatch.setattr(units, "MIN_SINGLE", 0)
 
 
 native = pytest.mark.skipif(_kernels is None, reason="the fused pass is in the C++ kernels")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import Array, Backend, backend_of, get_backend
 from ..common.checks import NUMBER, POSITIVE, ParameterError, counted, shown
-from .gradient import Gradient, is_operator
+from .gradient import Gradient, ProductOperator, is_operator
 from .input_checks import as_shape, check_function, finite_array, functions_of_numpy, measurement_vector
 from .problem import MatrixProblem
 from .testing import check_pair
@@ -268,7 +268,9 @@ class FunctionSensing(GivenOperator):
         if tuple(getattr(matrix, "shape", ())) != self.shape:
             raise ValueError(f"adjoint returns a {type(matrix).__name__} of shape {np.shape(matrix)}, expected {self.shape}")
         if is_operator(matrix):  # it has no entries to cast
-            return _OfNumPy(matrix, self.backend) if self._of_numpy else matrix
+            to, back = self.backend.to_numpy, self.backend.asarray
+            products = (lambda v: back(matrix @ to(v))), (lambda u: back(matrix.rmatmat(to(u))))
+            return ProductOperator(self.shape, self.dtype, *products) if self._of_numpy else matrix
         return self._cast(self.backend.asmatrix(matrix), "adjoint")
 
     def _given(self, a: Array) -> Array:
@@ -291,19 +293,6 @@ class FunctionSensing(GivenOperator):
         if not (math.isfinite(total) and total > 0):
             raise ValueError(f"forward returns {'zero' if total == 0 else 'nan or inf'} for random matrices")
         return total / trials
-
-
-class _OfNumPy:
-    """A LinearOperator of NumPy arrays that accepts the arrays of another backend in main memory."""
-
-    def __init__(self, matrix: Any, backend: Backend) -> None:
-        self.matrix, self.backend, self.shape = matrix, backend, matrix.shape
-
-    def __matmul__(self, v: Array) -> Array:
-        return self.backend.asarray(self.matrix @ self.backend.to_numpy(v))
-
-    def rmatmat(self, u: Array) -> Array:
-        return self.backend.asarray(self.matrix.rmatmat(self.backend.to_numpy(u)))
 
 
 def _positive(operator_scale: float) -> float:
