@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from command_line import run
+from command_line import done, refused, run
 
 pytest.importorskip("typer")
 pytest.importorskip("polars")
@@ -260,3 +260,32 @@ def test_columns_of_lists_are_left_alone_and_are_not_for_csv(tmp_path):
     with pytest.raises(ValueError, match=r"write a \.parquet file instead"), table.writing(tmp_path / "out.csv") as write:
         write(frame, filled)
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_saved_model_fills_new_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(80)
+    cells = [[f"{v:.2f}", "" if k % 9 == 0 else f"{2 * v:.1f}", str(round(10 * v))] for k, v in enumerate(a)]
+    lines = ["x,y,n", *(",".join(row) for row in cells)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "new.csv").write_text("x,y,n\n1,,10\n-1,,-10\n", encoding="utf-8")
+    done("impute", tmp_path / "t.csv", "-o", tmp_path / "f.csv", "--model", tmp_path / "m.lorank")
+    done("impute", tmp_path / "new.csv", "-o", tmp_path / "g.csv", "--use-model", tmp_path / "m.lorank")
+    lines = (tmp_path / "g.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == ["1", "-1"]  # observed cells as written
+    filled = [line.split(",")[1] for line in lines[1:]]
+    assert np.allclose(np.array(filled, float), [2.0, -2.0], atol=0.3)
+    assert all(len(one.partition(".")[2]) == 1 for one in filled)  # the decimals of the fit
+    assert lr.load(tmp_path / "m.lorank").n_features_in_ == 3
+
+    (tmp_path / "other.csv").write_text("x,z,n\n1,,10\n", encoding="utf-8")
+    said = refused("impute", tmp_path / "other.csv", "-o", tmp_path / "h.csv", "--use-model", tmp_path / "m.lorank")
+    assert "'z'" in said
+    assert "'y'" in said
+    said = refused(
+        "impute", tmp_path / "new.csv", "-o", tmp_path / "h.csv", "--use-model", tmp_path / "m.lorank", "--rank", 2, code=2
+    )
+    assert "--rank" in said
+    problem, _ = lr.datasets.random_completion(30, 20, 2, oversampling=5)
+    lr.solve(problem, 2).save(tmp_path / "r.lorank")
+    assert "Result" in refused("impute", tmp_path / "new.csv", "-o", tmp_path / "h.csv", "--use-model", tmp_path / "r.lorank")

@@ -379,3 +379,88 @@ def test_columns_of_one_category_are_held_out_together():
     assert (fold[:, 1] == fold[:, 2]).all()
     assert (fold[:, 1] == fold[:, 3]).all()
     assert (fold[:, 0] != fold[:, 1]).any()
+
+
+def labelled_table(n=60):
+    """Numbers of one decimal, whole numbers as floats, dates and categories that depend on the first column; some missing."""
+    rng = np.random.default_rng(4)
+    a = rng.standard_normal(n)
+    data = {
+        "temp": [None if k % 9 == 0 else round(20 + 3 * x, 1) for k, x in enumerate(a)],
+        "count": [None if k % 8 == 0 else float(round(5 * x)) for k, x in enumerate(a)],
+        "exact": (a + 0.1 * rng.standard_normal(n)).tolist(),
+        "kind": [None if k % 7 == 0 else ("low" if x < -0.5 else "mid" if x < 0.5 else "high") for k, x in enumerate(a)],
+    }
+    dates = np.datetime64("2024-01-01", "D") + np.round(10 * a).astype("timedelta64[D]")
+    return data, [None if k % 6 == 0 else str(day) for k, day in enumerate(dates)]
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_intervals_of_a_frame_are_labelled(package):
+    library = pytest.importorskip(package)
+    data, days = labelled_table()
+    if package == "pandas":
+        frame = library.DataFrame(data, index=[f"row {k}" for k in range(60)])
+        frame["day"] = library.to_datetime(days).values
+    else:
+        frame = library.DataFrame(data).with_columns(library.Series("day", days).str.to_date())
+    imputer = lr.TableImputer().fit(frame)
+    low, high = imputer.predict_interval(frame, 0.8)
+    assert isinstance(low, library.DataFrame)
+    assert list(low.columns) == ["temp", "count", "exact", *(f"kind={level}" for level in imputer.columns_[3].levels), "day"]
+    filled = imputer.transform(frame)
+    if package == "pandas":
+        assert list(low.index) == list(frame.index)
+    assert low["day"].dtype == frame["day"].dtype
+    for name in ("temp", "count", "day"):
+        below, value, above = (np.asarray(one[name]) for one in (low, filled, high))
+        missing = np.asarray(frame[name].isna() if package == "pandas" else frame[name].is_null())
+        assert missing.any()
+        assert (below[~missing] == above[~missing]).all()
+        assert (below[missing] <= above[missing]).all()
+        assert (below[missing] < above[missing]).any()
+        assert not np.isnan(value.astype(float)).any()
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_imputed_values_have_the_decimals_of_their_column(package):
+    library = pytest.importorskip(package)
+    data, _ = labelled_table()
+    filled = lr.TableImputer().fit_transform(library.DataFrame(data))
+    temp, count = np.asarray(filled["temp"], float), np.asarray(filled["count"], float)
+    assert (temp == np.round(temp, 1)).all()
+    assert (count == np.round(count)).all()
+    gaps = dict(data, exact=[None if k % 5 == 0 else x for k, x in enumerate(data["exact"])])
+    exact = np.asarray(lr.TableImputer().fit_transform(library.DataFrame(gaps))["exact"], float)
+    assert (exact[::5] != np.round(exact[::5], 6)).all()
+    plain = np.array([gaps["temp"], gaps["exact"]], float).T  # arrays are not rounded
+    assert (np.round(lr.TableImputer().fit_transform(plain)[::9, 0], 1) != lr.TableImputer().fit_transform(plain)[::9, 0]).any()
+
+
+def test_indicators_of_missing_values_are_appended(tmp_path):
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((50, 1)) @ np.ones((1, 4)) + 0.1 * rng.standard_normal((50, 4))
+    table[::5, 1] = table[::7, 3] = np.nan
+    imputer = lr.TableImputer(add_indicator=True).fit(table)
+    found = imputer.transform(table)
+    np.testing.assert_array_equal(found[:, :4], lr.TableImputer().fit_transform(table))
+    np.testing.assert_array_equal(found[:, 4:], np.isnan(table[:, [1, 3]]))
+    again = lr.load(imputer.save(tmp_path / "m.lorank"))
+    np.testing.assert_array_equal(again.transform(table), found)
+    assert [one.shape for one in imputer.sample(table, 2)] == [(50, 6)] * 2
+    assert imputer.get_feature_names_out().tolist()[4:] == ["missingindicator_x1", "missingindicator_x3"]
+    new = table[:1].copy()
+    new[0, 0] = np.nan  # a column without missing values in fit has no indicator
+    assert imputer.transform(new).shape == (1, 6)
+
+
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+def test_indicators_of_frames_have_the_names_of_scikit_learn(package):
+    library = pytest.importorskip(package)
+    data, _ = labelled_table()
+    frame = library.DataFrame(data)
+    imputer = lr.TableImputer(add_indicator=True).fit(frame)
+    found = imputer.transform(frame)
+    assert list(found.columns) == [*data, *(f"missingindicator_{name}" for name in ("temp", "count", "kind"))]
+    assert list(found.columns) == imputer.get_feature_names_out().tolist()
+    assert [bool(x) for x in found["missingindicator_kind"]] == [k % 7 == 0 for k in range(60)]

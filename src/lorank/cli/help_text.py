@@ -71,6 +71,7 @@ EXAMPLES = {
         "lorank impute series.csv -o filled.csv --time date",
         "lorank impute table.csv -o filled.csv --model model.lorank",
         "lorank impute table.csv -o filled.csv --report page.html",
+        "lorank impute new.csv -o filled.csv --use-model model.lorank",
     ],
     "serve": ["lorank serve model.lorank", "lorank serve model.lorank --titles films.csv --port 9000"],
     "doctor": ["lorank doctor", "lorank doctor --json"],

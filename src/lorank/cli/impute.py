@@ -9,6 +9,8 @@ import typer
 
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
+from ..io.archive import FileError
+from ..io.delimited_text import polars
 from .errors import UsageError, cli_errors, print_note
 from .options import (
     COLUMNS,
@@ -80,6 +82,10 @@ def impute(
     model: Annotated[
         Path | None, option("--model", panel=OUTPUT, metavar="FILE", help="Write the model to this .lorank file.")
     ] = None,
+    use_model: Annotated[
+        Path | None,
+        option("--use-model", panel=FIT, metavar="FILE", help="Fill with a saved model (--model) instead of fitting one."),
+    ] = None,
     report: Report = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -102,6 +108,7 @@ def impute(
             "regularization": number_or_word(regularization, ("auto", "learned"), "--regularization"),
             "device": device,
         }
+        fit_options = {**low_rank, "time": time, "ordered": ordered, "refine": refine, "seed": seed}
         options: dict[str, Any] = {"time": True if ordered else time, "refine": refine}
         if low_rank != {"rank": "auto", "regularization": "auto", "device": None}:
             if time is not None or ordered or refine != "auto":
@@ -110,6 +117,8 @@ def impute(
         from ..tables import TableImputer
 
         imputer = TableImputer(random_state=seed, **options)
+        if use_model is not None:
+            imputer = _load(use_model, fit_options)
         summary = fill(file, out, imputer, model, report, tuple(missing or ()), header)
         if as_json:
             print_json(summary)
@@ -134,6 +143,8 @@ def fill(
 ) -> dict[str, Any]:
     """Fit to a sample of the rows, and fill the file in blocks of rows; time series and low-rank models take all rows at once.
 
+    A fitted imputer is used as it is.
+
     Parameters
     ----------
     file, out : path
@@ -147,8 +158,6 @@ def fill(
         Whether the first line of a text file holds names; by default detected.
     """
     from ..io import open_table
-    from ..io.archive import FileError
-    from ..io.delimited_text import polars
     from ..io.missing_codes import MissingCodes
     from ..report.table_page import columns_of, write_table_page
 
@@ -159,13 +168,18 @@ def fill(
         sample = table.read() if at_once else table.sample(imputer.fit_rows, np.random.default_rng(imputer.random_state))
         sample = _with_times(file, sample, imputer.time)
     _print_layout(file, table)
-    if table.rows < 2:
+    fitted = hasattr(imputer, "columns_")
+    if fitted and [column.name for column in imputer.columns_] != table.names:
+        own, there = ([*map(repr, names[:MAX_SHOWN])] for names in ([c.name for c in imputer.columns_], table.names))
+        raise FileError(f"{file} has the columns {', '.join(there)}, and the model {', '.join(own)}: they must be the same")
+    if table.rows < 2 and not fitted:
         raise FileError(f"{file} has one row: missing values are predicted from other rows")
     for column in sample:
         if column.dtype.is_numeric():
             _warn_about_codes(file, column.name, column.cast(float).to_numpy())
-    with progress("fitting"):
-        imputer.fit(sample)
+    if not fitted:
+        with progress("fitting"):
+            imputer.fit(sample)
     drawn = [column for column in columns_of(imputer) if column.name != imputer.time]
     used = [column.name for column in drawn]
     if not used:
@@ -175,7 +189,7 @@ def fill(
     gaps = 0
     with progress("filling"), table.writing(out) as write:
         for block in blocks:
-            typed = _with_times(file, table.typed(block), imputer.time)
+            typed = _as_in_fit(_with_times(file, table.typed(block), imputer.time), imputer)
             filled = imputer.transform(typed)
             before, after = (sum(frame.select(used).null_count().row(0)) for frame in (typed, filled))
             gaps += before - after
@@ -192,11 +206,30 @@ def fill(
     return found | {"out": str(out), "left_alone": left, "model": None if model is None else str(model)}
 
 
+def _load(path: Path, options: dict[str, Any]) -> Any:
+    """A saved TableImputer; a UsageError for options of a fit."""
+    from ..tables import TableImputer
+    from .model_files import load_model
+
+    defaults = {"rank": "auto", "regularization": "auto", "device": None, "time": None, "ordered": False, "refine": "auto"}
+    for name, default in (defaults | {"seed": 0}).items():
+        if options[name] != default:
+            raise UsageError(f"--{name} is for fitting a model: leave it out with --use-model")
+    model = load_model(path)
+    if not isinstance(model, TableImputer):
+        raise FileError(f"{path} holds a {type(model).__name__}, and impute needs a model of a table")
+    return model
+
+
+def _as_in_fit(table: Any, imputer: Any) -> Any:
+    """The table with whole numbers as numbers where the fit had decimals."""
+    pl, columns = polars(), imputer.columns_
+    names = [c.name for c in columns if c.kind == "number" and table.schema[c.name].is_integer()]
+    return table.with_columns(pl.col(names).cast(pl.Float64))
+
+
 def _with_times(file: Path, table: Any, name: Any) -> Any:
     """The table with text in the column of times read as dates."""
-    from ..io.archive import FileError
-    from ..io.delimited_text import polars
-
     pl = polars()
     if name in (None, True):
         return table

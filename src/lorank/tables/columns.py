@@ -14,17 +14,19 @@ NANOSECONDS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "D": 86400 * 10**9
 NUMBER, WHOLE, BOOLEAN, LEVELS, ORDERED, DATE, TEXT = "number", "whole", "Boolean", "levels", "ordered", "date", "text"
 MAX_VALUE = 1e300  # in magnitude: beyond, the difference of two numbers may overflow
 SAFE_VALUES = 1e-100, 1e100  # between these, squares and their sums neither overflow nor vanish
+MAX_DECIMALS = 6  # of a column whose imputed values are rounded to its decimals
 MAX_DEVIATION = 1e15  # standard deviations: farther values are clipped, so that squares fit into single precision
 
 
 @dataclass(frozen=True)
 class Column:
-    """Name, kind, categories and date unit of one column."""
+    """Name, kind, categories, date unit and decimals of one column."""
 
     name: str
     kind: str = NUMBER
     levels: list[Any] = field(default_factory=list)  # of a category: most frequent first, or in their order
     unit: str = ""  # of dates as numbers: "ns", "us", "ms", "s" or "D"
+    decimals: int | None = None  # of numbers in a data frame, where all have at most MAX_DECIMALS
 
     @property
     def width(self) -> int:
@@ -62,7 +64,9 @@ class Column:
             return [self.levels[k] for k in self.codes(numbers)]
         if self.kind == BOOLEAN:
             return numbers[:, 0] > 0.5
-        return np.rint(numbers[:, 0]) if self.kind in (WHOLE, DATE) else numbers[:, 0]
+        if self.kind in (WHOLE, DATE):
+            return np.rint(numbers[:, 0])
+        return numbers[:, 0] if self.decimals is None else np.round(numbers[:, 0], self.decimals)
 
 
 def frame_kind(X: Any) -> str:
@@ -101,6 +105,54 @@ def restore(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
                 kinds = f"was of kind {column.kind!r} in fit, and is of type {series.dtype} now"
                 raise ValueError(f"column {column.name!r} {kinds}, which cannot hold the imputed values: {error}") from None
     return out
+
+
+def encoded_names(columns: list[Column]) -> list[str]:
+    """Names of the encoded columns: the column's own, with ``=category`` for one of several categories."""
+    return [
+        column.name if column.width == 1 else f"{column.name}={column.levels[k]}"
+        for column in columns
+        for k in range(column.width)
+    ]
+
+
+def labelled(X: Any, columns: list[Column], numbers: np.ndarray) -> Any:
+    """Encoded columns as a data frame of the kind and the index of X; dates are dates."""
+    frame, at = {}, 0
+    for k, column in enumerate(columns):
+        for name, values in zip(encoded_names([column]), numbers[:, at : at + column.width].T, strict=True):
+            frame[name] = _as_dates(_series(X, k), np.rint(values / _unit_ratio(X, k, column))) if column.unit else values
+        at += column.width
+    if frame_kind(X) == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(frame, index=X.index)
+    import polars as pl
+
+    return pl.DataFrame(frame)
+
+
+def with_indicators(X: Any, filled: Any, missing: np.ndarray, names: list[str]) -> Any:
+    """The filled table with further columns: whether values were missing."""
+    if not frame_kind(X):
+        return np.hstack([filled, missing.astype(filled.dtype)])
+    if frame_kind(X) == "pandas":
+        return filled.assign(**dict(zip(names, missing.T, strict=True)))
+    import polars as pl
+
+    return filled.with_columns(pl.Series(name, flags) for name, flags in zip(names, missing.T, strict=True))
+
+
+def _as_dates(series: Any, numbers: np.ndarray) -> Any:
+    """Numbers as dates or durations of the type of this series; nan as a missing date."""
+    stamps, missing = np.where(np.isnan(numbers), 0, numbers).astype(np.int64), np.isnan(numbers)
+    if type(series).__module__.partition(".")[0] == "pandas":
+        dates = _pandas_dates(series, stamps)
+        return dates.where(~missing) if hasattr(dates, "where") else dates
+    import polars as pl
+
+    values = pl.Series(stamps).cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
+    return values.set(pl.Series(missing), None)
 
 
 def column_moments(table: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +287,18 @@ def _describe(name: str, cells: Any, kind: str, levels: list[Any], unit: str = "
         levels = sorted(counts, key=lambda level: -counts[level])
         if len(levels) > MAX_LEVELS or len(levels) > 0.5 * max(len(known), 4) or len(levels) < 2:
             return Column(name, TEXT)
-    return Column(name, kind, list(levels), unit)
+    return Column(name, kind, list(levels), unit, _decimals(cells) if kind == NUMBER else None)
+
+
+def _decimals(values: np.ndarray) -> int | None:
+    """The decimals of numbers; None where some have more than :data:`MAX_DECIMALS`, or there are none."""
+    known = values[np.isfinite(values)]
+    found = (
+        d
+        for d in range(MAX_DECIMALS + 1)
+        if (np.round(known[:1], d) == known[:1]).all() and (np.round(known, d) == known).all()
+    )
+    return next(found, None) if len(known) else None
 
 
 def _is_missing(cell: Any) -> bool:

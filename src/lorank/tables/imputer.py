@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -21,9 +21,11 @@ from .columns import (
     encode,
     frame_kind,
     held_out_quality,
+    labelled,
     places,
     restore,
     standardize,
+    with_indicators,
 )
 from .low_rank import fit_low_rank
 from .series import find_period
@@ -69,6 +71,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     fit_rows : int
         Largest number of rows that ``method="auto"`` is fitted to, a random sample (default 20 000). Time series are fitted as
         a whole.
+    add_indicator : bool
+        Append a column to the filled table for each column with missing values in ``fit``: whether a value was missing (default
+        False). Its name is ``missingindicator_`` and that of the column, as in scikit-learn.
     random_state : int, RandomState or None
         Seed of the folds and samples (default 0).
     device : str, optional
@@ -84,6 +89,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Number of factors; the number of columns for a full covariance.
     columns_ : list
         Name and kind of each column.
+    missing_ : (n_features,) bool array
+        Columns with missing values in ``fit``.
     model_ : object
         The fitted model, None where no column varies.
     period_ : int
@@ -127,13 +134,14 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __init__(
         self,
         *,
-        method: str = "auto",
+        method: Literal["auto", "low-rank"] = "auto",
         time: Any = None,
-        period: int | str = "auto",
-        refine: str = "auto",
-        rank: int | str = "auto",
-        regularization: float | str = "auto",
+        period: int | Literal["auto"] = "auto",
+        refine: Literal["auto", "trees", "none"] = "auto",
+        rank: int | Literal["auto"] = "auto",
+        regularization: float | Literal["learned", "auto"] = "auto",
         fit_rows: int = 20_000,
+        add_indicator: bool = False,
         random_state: Any = 0,
         device: str | None = None,
     ) -> None:
@@ -144,6 +152,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.rank = rank
         self.regularization = regularization
         self.fit_rows = fit_rows
+        self.add_indicator = add_indicator
         self.random_state = random_state
         self.device = device
 
@@ -159,6 +168,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rng = np.random.default_rng(seed)
         table, times = self._read(X, reset=True)
+        self.missing_ = self._missing(table).any(axis=0)
         if self.method == "auto" and times is None:
             if len(table) > self.fit_rows:
                 table = table[np.sort(rng.choice(len(table), self.fit_rows, replace=False))]
@@ -192,6 +202,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Fill missing values; observed values are unchanged.
 
+        In data frames, imputed values are rounded to the decimals of their column, where all its values in ``fit`` have six
+        decimals or fewer.
+
         Parameters
         ----------
         X : (n_rows, n_features) array or data frame
@@ -202,9 +215,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Of the type of X.
         """
         table, times = self._prepare(X)
-        return self._restore(X, self._fill(table, times, spread=False)[0])
+        return self._restore(X, self._fill(table, times, spread=False)[0], table)
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[Any, Any]:
         """Prediction intervals of the missing values.
 
         Parameters
@@ -215,8 +228,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        low, high : (n_rows, n_columns) arrays
-            Equal where a value is observed. For data frames with categories, the columns are those of ``means_``.
+        low, high : (n_rows, n_columns) arrays or data frames
+            Equal where a value is observed. For a data frame they are data frames with its index and names; a category has a
+            column ``name=category`` for each of three or more categories, with the bounds of its indicator.
         """
         check("coverage", coverage, SHARE)
         table, times = self._prepare(X, "predict_interval")
@@ -230,7 +244,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             low, high = (np.clip(end, self.floor_, self.ceiling_) for end in (low, high))
         known = ~np.isnan(table)
         low[known] = high[known] = table[known]
-        return low, high
+        return (labelled(X, self.columns_, low), labelled(X, self.columns_, high)) if frame_kind(X) else (low, high)
 
     def category_probabilities(self, X: Any) -> dict[str, np.ndarray]:
         """Class probabilities of categories.
@@ -281,7 +295,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 drawn = model.draw(standardize(part, mean, scale), rng, None if times is None else times[order])
                 drawn = np.clip(drawn * scale + mean, self.low_[used], self.high_[used])
                 filled[np.ix_(order, used)] = np.where(np.isnan(part), drawn, part)
-            found.append(self._restore(X, filled))
+            found.append(self._restore(X, filled, table))
         return found
 
     @property
@@ -432,8 +446,27 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 deviation[np.ix_(rows, used)] = sd * scale
         return filled, deviation
 
-    def _restore(self, X: Any, filled: np.ndarray) -> Any:
-        return restore(X, self.columns_, filled) if frame_kind(X) else filled
+    def _restore(self, X: Any, filled: np.ndarray, table: np.ndarray) -> Any:
+        found = restore(X, self.columns_, filled) if frame_kind(X) else filled
+        if not self.add_indicator:
+            return found
+        return with_indicators(X, found, self._missing(table)[:, self.missing_], self._indicator_names())
+
+    def _missing(self, table: np.ndarray) -> np.ndarray:
+        """Whether values of the columns are missing, an (n_rows, n_features) array; never in columns that are not imputed."""
+        found = np.zeros((len(table), len(self.columns_)), bool)
+        for k, place in enumerate(places(self.columns_)):
+            found[:, k] = np.isnan(table[:, place]).any(axis=1)
+        return found
+
+    def _indicator_names(self, names: Any = None) -> list[str]:
+        own = [column.name for column in self.columns_] if names is None else names
+        return [f"missingindicator_{own[k]}" for k in np.flatnonzero(self.missing_)]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of a filled table, those of indicators of missing values included."""
+        names = super().get_feature_names_out(input_features)
+        return np.array([*names, *self._indicator_names(names)], object) if self.add_indicator else names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -44,7 +44,20 @@ CLASSES: dict[str, Any] = {
         TableModel,
     )
 }
-FITTED = ("means_", "scales_", "low_", "high_", "floor_", "ceiling_", "period_", "columns_", "model_", "quality_", "by_mode_")
+FITTED = (
+    "means_",
+    "scales_",
+    "low_",
+    "high_",
+    "floor_",
+    "ceiling_",
+    "period_",
+    "columns_",
+    "missing_",
+    "model_",
+    "quality_",
+    "by_mode_",
+)
 
 
 def pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
