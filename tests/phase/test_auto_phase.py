@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -221,3 +223,47 @@ def test_other_problems_are_refused():
     completion, _ = lr.datasets.random_completion(20, 20, 1, seed=1)
     with pytest.raises(lr.ParameterError, match="AutoPhase needs a PhaseRetrieval"):
         lr.solve(completion, 1, AutoPhase())
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_amplitudes_instead_of_intensities_are_named(complex_, noise):
+    rng = np.random.default_rng(0)
+    A, x = rng.standard_normal((320, 40)), rng.standard_normal(40)
+    if complex_:
+        A, x = A + 1j * rng.standard_normal(A.shape), x + 1j * rng.standard_normal(40)
+    amplitudes = abs(A @ x)
+    amplitudes = np.maximum(amplitudes + noise * amplitudes.mean() * rng.standard_normal(320), 0)
+    with pytest.warns(lr.ConvergenceWarning, match="amplitudes"):
+        result = lr.solve(lr.PhaseRetrieval(A, amplitudes))
+    assert result.status == "stalled"
+    assert "pass y**2" in result.status.advice
+    right = lr.solve(lr.PhaseRetrieval(A, amplitudes**2))
+    assert "amplitudes" not in right.status.advice
+    assert right.converged
+
+
+def test_amplitudes_of_coded_diffraction_patterns_are_named():
+    rng = np.random.default_rng(1)
+    image = np.clip(rng.random((12, 12)) + np.eye(12), 0, 1)
+    masks = rng.choice(np.array([1, -1, 1j, -1j]), (6, 12, 12))
+    amplitudes = np.abs(np.fft.fft2(masks * image))
+    with pytest.warns(lr.ConvergenceWarning, match="amplitudes"):
+        lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, amplitudes))
+
+
+def test_too_few_intensities_are_no_amplitudes():
+    rng = np.random.default_rng(3)
+    A, x = rng.standard_normal((45, 40)), rng.standard_normal(40)
+    for y in ((A @ x) ** 2, np.maximum((A @ x) ** 2 + 5 * rng.standard_normal(45), 0)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert "amplitudes" not in lr.solve(lr.PhaseRetrieval(A, y)).status.advice
+
+
+def test_the_rank_of_phase_retrieval_is_one_by_default():
+    problem, x = lr.datasets.random_phase(40, oversampling=4)
+    assert lr.phase.phase_distance(lr.solve(problem).signal, x) < 1e-4
+    completion, _ = lr.datasets.random_completion(30, 20, 2, oversampling=5)
+    with pytest.raises(lr.ParameterError, match="rank is needed for Completion"):
+        lr.solve(completion)

@@ -151,7 +151,7 @@ def phase(rng: np.random.Generator) -> Demo:
     image = flower(96)
     masks = rng.choice(np.array([1, -1, 1j, -1j]), (5, *image.shape))
     intensities = np.abs(np.fft.fft2(masks * image)) ** 2
-    result = solve(PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)
+    result = solve(PhaseRetrieval.coded_diffraction(masks, intensities))
     turn = np.vdot(result.estimate.signal, image)
     signal = result.estimate.signal
     found, error = signal * turn / abs(turn), float(phase_distance(signal, image + 0j))
@@ -170,9 +170,7 @@ def phase(rng: np.random.Generator) -> Demo:
         f"{result.status} after {result.n_iter} iterations, {result.seconds:.1f} s: relative error {error:.0e}.",
     ]
     numbers = {"status": str(result.status), "iterations": result.n_iter, "relative_error": error}
-    return Demo(
-        draw, (12, 3.1), lines, numbers, "in Python, lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, intensities), rank=1)"
-    )
+    return Demo(draw, (12, 3.1), lines, numbers, "in Python, lr.solve(lr.PhaseRetrieval.coded_diffraction(masks, intensities))")
 
 
 def image(rng: np.random.Generator) -> Demo:

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from ..common.checks import NOT_NEGATIVE, SHARE, Checked, instance, parameter, whole
-from ..loop.solver import Solver
+from ..geometry import FixedRank
+from ..loop.runner import Run
+from ..loop.solver import Ending, Solver
 from ..loop.state import State
+from ..loop.stopping import RelativeResidual, Stall
 from ..plans.auto import STATIONARY, WHITE
 from ..plans.registry import register_default
+from ..plans.solving import solve
 from ..plans.stages import (
     ALWAYS,
     FINISHED,
@@ -34,6 +38,9 @@ from .signal_cg import SignalCG
 from .weights import Fisher, Whitened
 
 DESCENT = instance((RCG, SignalCG), "conjugate gradients such as lorank.solvers.RCG() or lorank.phase.SignalCG()")
+AMPLITUDE_RESIDUAL = 0.05  # fits of amplitudes as if they were intensities had residuals of 0.15 to 0.32
+AMPLITUDE_RATIO = 2.2, 1.6  # of |y|^2 m to (sum y)^2, real and complex: 3 and 2 for intensities, 1.57 and 1.27 for amplitudes
+AMPLITUDE_GAIN, AMPLITUDE_MAX_ITER = 3.0, 200  # residual over that of the squared measurements; iterations for them
 SAME_SIGNAL = 0.1  # relative distance of two points that are considered the same
 
 
@@ -49,6 +56,8 @@ class AutoPhase(Checked, PlannedSolver):
        attempts that end at the same signal, which is then a fit to noisy data.
     4. Conjugate gradients without weights from the best point: least squares. Where the residual is stationary and white noise
        (:func:`~lorank.plans.noise_test.residual_is_white`), this stage follows at once.
+
+    Measurements that are amplitudes ``|A x|`` instead of intensities are recognized by the fit of their squares, and named.
 
     ``result.history.notes`` and ``result.status.advice`` list the transitions.
 
@@ -142,6 +151,17 @@ class AutoPhase(Checked, PlannedSolver):
             max_window=2 * self.stall_window,
         )
 
+    def finish(self, problem: Any, X: FixedRank, run: Run) -> Ending:
+        """A doubt where the measurements are amplitudes ``|A x|``: their squares are fitted far better."""
+        ending = super().finish(problem, X, run)
+        if run.interrupted or run.state.residual < AMPLITUDE_RESIDUAL or not _look_like_amplitudes(problem):
+            return ending
+        squared = problem.with_intensities(problem.y**2)
+        stop = RelativeResidual(run.state.residual / AMPLITUDE_GAIN) | Stall()
+        if not solve(squared, 1, self, stop=stop, max_iter=AMPLITUDE_MAX_ITER).converged:
+            return ending
+        return ending._replace(doubt="The measurements are amplitudes |A x|, and intensities |A x|^2 are needed: pass y**2.")
+
     def _few_measurements(self, now: Context) -> bool:
         problem = now.problem
         assert isinstance(problem, PhaseRetrieval)
@@ -153,6 +173,12 @@ class AutoPhase(Checked, PlannedSolver):
         if not now.plan.ended:
             return self.message_passing
         return replace(self.message_passing, seed=now.plan.times("message passing") + 1)
+
+
+def _look_like_amplitudes(problem: PhaseRetrieval) -> bool:
+    y = problem.y
+    ratio = problem.m * float((y * y).sum()) / float(y.sum()) ** 2
+    return ratio < AMPLITUDE_RATIO[problem.dtype.kind == "c"]
 
 
 def _same_end(now: Context) -> bool:

@@ -92,12 +92,13 @@ class PhaseRetrieval(GivenOperator):
     >>> import lorank as lr
     >>> rng = np.random.default_rng(0)
     >>> A, x = rng.standard_normal((240, 30)), rng.standard_normal(30)
-    >>> result = lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2), rank=1)
+    >>> result = lr.solve(lr.PhaseRetrieval(A, (A @ x) ** 2))  # of rank 1
     >>> lr.phase.phase_distance(result.signal, x) < 1e-5
     True
     """
 
     manifold = SEMIDEFINITE
+    default_rank = 1
     isotropic = True
     signal_shape: tuple[int, ...]
 
@@ -236,6 +237,12 @@ class PhaseRetrieval(GivenOperator):
             operator_scale=self.operator_scale,
             backend=backend,
         )
+        return twin
+
+    def with_intensities(self, y: Array) -> PhaseRetrieval:
+        """The same problem with other measurements; A is shared."""
+        twin = copy.copy(self)
+        MatrixProblem.__init__(twin, y, self.shape, operator_scale=self.operator_scale, backend=self.backend)
         return twin
 
     def with_row_norms(self, row_norms: RowNorms, seed: int = 0) -> PhaseRetrieval:

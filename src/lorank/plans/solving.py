@@ -53,7 +53,7 @@ NEEDED = 100  # times the residual: images of directions above it are needed to 
 
 def solve(
     problem: Problem,
-    rank: int | Literal["auto"],
+    rank: int | tuple[int, ...] | Literal["auto"] | None = None,
     solver: str | Solver = "auto",
     *,
     tol: float = 1e-6,
@@ -73,8 +73,8 @@ def solve(
     ----------
     problem : Problem
         The measurements, for example a :class:`~lorank.Completion`.
-    rank : int or "auto"
-        ``"auto"`` begins with the number of components that stand out from noise (``result.spectrum``) and compares
+    rank : int, tuple of int or "auto"
+        One number per mode for tensors; by default 1 for phase retrieval, and needed otherwise. ``"auto"`` begins with the number of components that stand out from noise (``result.spectrum``) and compares
         neighbouring ranks by the residual or, for noisy data, by the error on held-out measurements; then all measurements are
         fitted. ``result.rank_path`` lists the ranks.
     solver : str or Solver
@@ -140,6 +140,9 @@ def solve(
             f"must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
             "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
         )
+    rank = problem.default_rank if rank is None else rank
+    if rank is None:
+        raise ParameterError("rank", f"is needed for {type(problem).__name__}: a whole number, or 'auto' to select it")
     algorithm = resolve_solver(solver, problem, rank)
     require(problem, algorithm, *algorithm.parts())
     given = {"tol": tol, "max_iter": max_iter, "seed": seed, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every}

@@ -54,6 +54,8 @@ class Problem(ABC):
         Whether the objective is far from quadratic at ``X = 0``, so that starts avoid zero.
     rank_step : int
         Ranks by which ``rank="auto"`` grows.
+    default_rank : int or None
+        Rank of ``solve`` where none is given; None where a rank is needed.
 
     Examples
     --------
@@ -69,6 +71,7 @@ class Problem(ABC):
     stationary_is_converged: bool = False
     nonquadratic_at_zero: bool = False
     rank_step: int = 1
+    default_rank: int | None = None
 
     def __init__(
         self,

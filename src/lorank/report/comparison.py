@@ -134,7 +134,7 @@ class Comparison:
 
 def compare(
     problem: Problem,
-    rank: Any,
+    rank: Any = None,
     solvers: Sequence[Any] | Mapping[str, Any] = SOLVERS,
     *,
     truth: FixedRank | None = None,
@@ -150,7 +150,8 @@ def compare(
     Parameters
     ----------
     problem : Problem
-    rank : int or tuple of int
+    rank : int, "auto" or tuple of int, optional
+        As for :func:`~lorank.solve`.
     solvers : sequence or mapping
         Names or solvers, as for :func:`~lorank.solve`; a mapping from labels to them.
     truth : FixedRank, optional
