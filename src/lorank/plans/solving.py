@@ -74,9 +74,10 @@ def solve(
     problem : Problem
         The measurements, for example a :class:`~lorank.Completion`.
     rank : int, tuple of int or "auto"
-        One number per mode for tensors; by default 1 for phase retrieval, and needed otherwise. ``"auto"`` begins with the number of components that stand out from noise (``result.spectrum``) and compares
-        neighbouring ranks by the residual or, for noisy data, by the error on held-out measurements; then all measurements are
-        fitted. ``result.rank_path`` lists the ranks.
+        One number per mode for tensors; by default 1 for phase retrieval, and needed otherwise. ``"auto"`` begins with the
+        number of components that stand out from noise (``result.spectrum``) and compares neighbouring ranks by the residual or,
+        for noisy data, by the error on held-out measurements; then all measurements are fitted. ``result.rank_path`` lists the
+        ranks.
     solver : str or Solver
         ``"auto"`` or another name of :func:`lorank.solvers.families`, such as ``"rcg"``, ``"r3mc"``, ``"gauss-newton"``,
         ``"prgd"`` or ``"niht"`` (case-insensitive), or an object such as ``RGD(RowColumn(), Constant(0.7))``.
