@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend, Observations, get_backend
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, one_of, or_word, whole
@@ -54,6 +55,9 @@ class ImplicitFactorization(ImplicitEstimator):
         Nonnegative factors, which are interpretable as parts: a column of ``item_factors_`` shows the items of a part. Ranks
         slightly worse and takes longer.
     random_state : int, RandomState or None
+    verbose : int
+        1 logs fits and the selection, 2 also iterations, to standard error or the handlers of the logger ``lorank``; 0 (the
+        default) logs nothing.
     device : str, optional
         PyTorch device of the fit and of recommendations, such as ``"cuda"``. The attributes are NumPy arrays.
 
@@ -126,6 +130,7 @@ class ImplicitFactorization(ImplicitEstimator):
         inner_max_iter: int = 3,
         nonnegative: bool = False,
         random_state: Any = 0,
+        verbose: int = 0,
         device: str | None = None,
     ) -> None:
         self.rank = rank
@@ -137,7 +142,27 @@ class ImplicitFactorization(ImplicitEstimator):
         self.inner_max_iter = inner_max_iter
         self.nonnegative = nonnegative
         self.random_state = random_state
+        self.verbose = verbose
         self.device = device
+
+    def plot(self, figure: Any = None) -> Any:
+        """Plot held-out NDCG of the settings and of the orders of recommendations that were compared.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure with a transparent ground, for light and dark pages.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        from .plots import plot_implicit
+
+        check_is_fitted(self)
+        return plot_implicit(self, figure)
 
     def _fit_pairs(self, data: Interactions) -> ImplicitState:
         settings, positives, backend = self._settings(), positives_of(data, self.confidence), self._backend()

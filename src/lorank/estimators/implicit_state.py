@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import Expected, ParameterError, check_parameters, counted
+from ..common.logs import verbose_fit
 from ..factorization.implicit_selection import Positives
 from ..factorization.ranking_model import RankingModel
 from ..problems import Completion
@@ -166,6 +167,7 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
     user_ids_: np.ndarray = part_of_state("user_ids")
     item_ids_: np.ndarray = part_of_state("item_ids")
 
+    @verbose_fit
     def fit(
         self,
         X: Any,

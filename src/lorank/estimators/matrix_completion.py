@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backends import Backend, get_backend
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import NOT_NEGATIVE, SHARE, YES_OR_NO, check_parameters, one_of, optional, or_word, whole
+from ..common.logs import verbose_fit
 from ..factorization import FactorModel
 from ..losses import Loss
 from ..problems import Completion
@@ -76,6 +77,9 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         Whether to warn about rows, columns and ids without observations in ``fit``, to ignore or to refuse them. Averages are
         predicted for them.
     random_state : int, RandomState or None
+    verbose : int
+        1 logs fits and the selection, 2 also iterations, to standard error or the handlers of the logger ``lorank``; 0 (the
+        default) logs nothing.
     device : str, optional
         PyTorch device of the fit, such as ``"cuda"``. The attributes are NumPy arrays, and predictions need no device.
     tol : float
@@ -187,6 +191,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         shape: tuple[int, int] | None = None,
         handle_unknown: str = "warn",
         random_state: Any = 0,
+        verbose: int = 0,
         device: str | None = None,
         tol: float = 1e-3,
         max_iter: int = 50,
@@ -208,10 +213,12 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         self.shape = shape
         self.handle_unknown = handle_unknown
         self.random_state = random_state
+        self.verbose = verbose
         self.device = device
         self.tol = tol
         self.max_iter = max_iter
 
+    @verbose_fit
     def fit(
         self,
         X: Any,
@@ -371,6 +378,25 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         shift = None if features is None else self.state_.prior_shift(features)
         values = check_values(values, "values")
         return self.state_.fold_in(self._find(cols, "cols"), values, shift)
+
+    def plot(self, figure: Any = None) -> Any:
+        """Plot the convergence, the spectrum, held-out errors of the ranks that were tried, and held-out predictions.
+
+        Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure with a transparent ground, for light and dark pages.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        from .plots import plot_ratings
+
+        check_is_fitted(self)
+        return plot_ratings(self, figure)
 
     def _set(self, result: FitResult) -> MatrixCompletion:
         """Take over the result of a fit."""

@@ -10,6 +10,7 @@ import scipy.sparse
 
 from ..backends import Array, Backend, Observations
 from ..backends.top_k import rows_of
+from ..common.logs import LOG
 from ..evaluation import HeldOutItems, leave_some_out
 from .implicit import ImplicitFactors, ImplicitSettings, fit_implicit
 
@@ -155,6 +156,7 @@ def select_implicit(
         found = _Trial(folds, [fold.fit(one) for fold in folds])
         known.add(place)
         curve.append(ImplicitCandidate(one.zeros, one.regularization, float(found.ndcg(1).mean())))
+        LOG.info("zeros %.3g, regularization %.3g: NDCG@20 %.4f on held-out lists", *vars(curve[-1]).values())
         return found
 
     best, at = trial((0, 0)), (0, 0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends import Array, backend_of, device_backend
 from ..common.blas_threads import limit_blas_threads
+from ..common.logs import LOG
 from ..geometry.truncated_svd import truncated_svd
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
@@ -250,6 +251,8 @@ def _path(fold: Fold, settings: Settings, ranks: list[int], search: str, first: 
                 best[1] = fit
             raise KeyboardInterrupt
         tried.append((settings, fold.error(problem, mean, fit.factors, fit.loss)))
+        strength = "learned" if settings.regularization is None else f"{settings.regularization:.3g}"
+        LOG.info("rank %d, regularization %s: held-out error %.5g", settings.rank, strength, tried[-1][1])
         new, old = (Candidate(s.rank, s.regularization, e) for s, e in (tried[-1], tried[best[0]]))
         if best[1] is None or _preferred(new, old, tolerance):
             best[:] = [len(tried) - 1, fit]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..common.blas_threads import limit_blas_threads
+from ..common.logs import LOG
 from ..common.timer import Timer
 from ..geometry import FixedRank
 from ..problems import Problem
@@ -112,6 +113,7 @@ def run(
             state = State.at(problem, X)
             state = state.with_memory(solver.start(problem, state))
             while True:
+                LOG.debug("%s: iteration %d, relative residual %.3e", type(solver).__name__, state.iteration, state.residual)
                 history.append(state.iteration, clock.seconds, state.residual, state.step, state.note, state.restarted)
                 if state.residual < best.residual:  # without products and memory, which would keep arrays alive
                     best = State(state.iteration, state.X, problem.gradient(state.X), state.residual, state.step)
@@ -122,6 +124,8 @@ def run(
                 state = solver.step(problem, state)
     except KeyboardInterrupt:
         status = INTERRUPTED
+    ending = type(solver).__name__, status, state.iteration, state.residual
+    LOG.info("%s: %s after %d iterations, relative residual %.3e", *ending)
     return Run(state if status.success else best, state, status, state.iteration, history)
 
 

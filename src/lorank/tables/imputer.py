@@ -12,7 +12,9 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from ..common.blas_threads import one_blas_thread
 from ..common.checks import NOT_NEGATIVE, SHARE, ParameterError, check, check_parameters, one_of, or_word, shown, whole
+from ..common.logs import LOG, verbose_fit
 from ..io.archive import save_model
+from ..io.figures import EITHER_BLUE, blank_figure, style_axes
 from .columns import (
     LEVELS,
     Column,
@@ -76,6 +78,9 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         False). Its name is ``missingindicator_`` and that of the column, as in scikit-learn.
     random_state : int, RandomState or None
         Seed of the folds and samples (default 0).
+    verbose : int
+        1 logs fits and the selection, 2 also iterations, to standard error or the handlers of the logger ``lorank``; 0 (the
+        default) logs nothing.
     device : str, optional
         Device on which PyTorch fits ``method="low-rank"``, ``"cuda"`` for example. By default it is fitted with NumPy.
 
@@ -143,6 +148,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         fit_rows: int = 20_000,
         add_indicator: bool = False,
         random_state: Any = 0,
+        verbose: int = 0,
         device: str | None = None,
     ) -> None:
         self.method = method
@@ -154,8 +160,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.fit_rows = fit_rows
         self.add_indicator = add_indicator
         self.random_state = random_state
+        self.verbose = verbose
         self.device = device
 
+    @verbose_fit
     def fit(self, X: Any, y: Any = None) -> TableImputer:
         """Fit the model.
 
@@ -197,6 +205,8 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             held = np.tile(self.means_, (len(table), 1))
             held[:, used] = table[:, used] - errors * self.scales_[used]
             self.quality_, self.by_mode_ = held_out_quality(self.columns_, table, held, self.means_, self.scales_)
+            for column, quality in zip(self.columns_, self.quality_, strict=True):
+                LOG.info("column %r: held-out error %.3g", column.name, quality)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -297,6 +307,27 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 filled[np.ix_(order, used)] = np.where(np.isnan(part), drawn, part)
             found.append(self._restore(X, filled, table))
         return found
+
+    def plot(self, figure: Any = None) -> Any:
+        """Plot the held-out error of each column (``quality_``). Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure with a transparent ground, for light and dark pages.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        check_is_fitted(self)
+        known = np.flatnonzero(np.isfinite(self.quality_))[::-1]
+        names = [self.columns_[k].name for k in known]
+        figure = blank_figure(5, 1.2 + 0.26 * len(names), transparent=True) if figure is None else figure
+        axes = figure.subplots()
+        style_axes(axes, "held-out error (1: as good as the mean; categories: share of errors)", transparent=True)
+        axes.barh(names, self.quality_[known], color=EITHER_BLUE)
+        return figure
 
     @property
     def covariance_(self) -> np.ndarray:

@@ -1,0 +1,95 @@
+"""Plots of fitted estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..io.figures import EITHER_BLUE, GREEN, ORANGE, blank_figure, legend, style_axes
+
+WIDTH, HEIGHT = 4.4, 3.4  # of a panel, in inches
+MAX_POINTS = 5000  # of a scatter plot
+
+
+def plot_ratings(model: Any, figure: Any = None) -> Any:
+    """Convergence, singular values, held-out errors of the ranks that were tried, and held-out predictions."""
+    learned = [one for one in model.curve_ if one.regularization is None] or list(model.curve_)
+    held = model.heldout_ is not None and len(model.heldout_[0]) > 0
+    panels = [_convergence, _spectrum, *([_ranks] if len(learned) > 1 else []), *([_predictions] if held else [])]
+    return _draw(panels, model, figure)
+
+
+def plot_implicit(model: Any, figure: Any = None) -> Any:
+    """Held-out NDCG of the settings and of the orders of recommendations that were compared."""
+    panels = [*([_settings] if model.curve_ else []), *([_orders] if model.orders_ else [])]
+    return _draw(panels or [_settings], model, figure)
+
+
+def _draw(panels: list[Any], model: Any, figure: Any) -> Any:
+    if figure is None:
+        figure = blank_figure(WIDTH * len(panels), HEIGHT, transparent=True)
+    for axes, panel in zip(np.ravel(figure.subplots(1, len(panels))), panels, strict=True):
+        panel(axes, model)
+        legend(axes, transparent=True)
+    return figure
+
+
+def _convergence(axes: Any, model: Any) -> None:
+    """The change of the matrix: the residual may rise, since regularization is learned on the way."""
+    history = model.history_
+    moved = np.isfinite(history.step) & (history.step > 0)
+    style_axes(axes, "iteration", "change of the matrix", f"{model.status_}, {model.n_iter_} iterations", transparent=True)
+    axes.plot(history.iteration[moved], history.step[moved], "o-", color=EITHER_BLUE, markersize=4)
+    if moved.any():
+        axes.set_yscale("log")
+
+
+def _spectrum(axes: Any, model: Any) -> None:
+    found = model.spectrum_
+    style_axes(axes, "component", "singular value", "Spectrum", transparent=True)
+    if found is None:
+        axes.plot(np.arange(1, len(model.s_) + 1), model.s_, "o-", color=EITHER_BLUE, markersize=5)
+    else:
+        axes.set_ylabel("singular value, normalized")
+        k = np.arange(1, len(found.values) + 1) + found.fitted
+        axes.plot(k, found.values, "o", color=EITHER_BLUE, markersize=5, label="observations")
+        axes.axhline(found.edge, color=ORANGE, linestyle=(0, (4, 2)), label="null edge (noise)")
+    axes.set_ylim(bottom=0)
+
+
+def _ranks(axes: Any, model: Any) -> None:
+    style_axes(axes, "rank", "held-out error", f"Selected rank: {model.rank_}", transparent=True)
+    for learned, colour, label in ((True, EITHER_BLUE, "learned priors"), (False, ORANGE, "penalty")):
+        best: dict[int, float] = {}
+        for one in model.curve_:
+            if (one.regularization is None) == learned:
+                best[one.rank] = min(one.error, best.get(one.rank, np.inf))
+        if best:
+            axes.plot(sorted(best), [best[rank] for rank in sorted(best)], "o-", color=colour, markersize=5, label=label)
+
+
+def _predictions(axes: Any, model: Any) -> None:
+    truth, guess, _ = model.heldout_
+    some = np.unique(np.linspace(0, len(truth) - 1, min(len(truth), MAX_POINTS)).astype(int))
+    rmse = float(np.sqrt(np.mean((truth - guess) ** 2)))
+    style_axes(axes, "prediction", "held-out value", f"RMSE {rmse:.3g}", transparent=True)
+    axes.plot(guess[some], truth[some], ".", color=EITHER_BLUE, markersize=3, alpha=0.5)
+    ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
+    axes.plot(ends, ends, color=GREEN, linewidth=1)
+
+
+def _settings(axes: Any, model: Any) -> None:
+    style_axes(axes, "regularization", "NDCG@20 on held-out items", "Settings", transparent=True)
+    for zeros, colour in zip(sorted({one.zeros for one in model.curve_}), (EITHER_BLUE, ORANGE, GREEN) * 4, strict=False):
+        curve = sorted((one.regularization, one.ndcg) for one in model.curve_ if one.zeros == zeros)
+        axes.plot(*zip(*curve, strict=True), "o-", color=colour, markersize=5, label=f"zeros {zeros:.2g}")
+    axes.set_xscale("log")
+
+
+def _orders(axes: Any, model: Any) -> None:
+    names = [one.order for one in model.orders_]
+    style_axes(axes, "", "NDCG on held-out items", f"Selected order: {model.order_}", transparent=True)
+    axes.bar(
+        names, [one.ndcg for one in model.orders_], color=[ORANGE if name == model.order_ else EITHER_BLUE for name in names]
+    )
