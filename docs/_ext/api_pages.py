@@ -6,6 +6,7 @@ group, so that none is missing.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 from pathlib import Path
@@ -158,13 +159,42 @@ def make_pages(app, config) -> None:
             page.unlink()
 
 
+def internal_members() -> set[str]:
+    """Members of the optional protocols of problems: solvers use them, and users do not."""
+    capabilities = importlib.import_module("lorank.problems.capabilities")
+    protocols = [one for one in vars(capabilities).values() if inspect.isclass(one) and getattr(one, "_is_protocol", False)]
+    own = [one for one in protocols if one.__module__ == capabilities.__name__]
+    return {
+        name for one in own for name in (*vars(one), *getattr(one, "__annotations__", {})) if not name.startswith("_")
+    } - USED
+
+
+USED = {"observations", "signal", "unweighted", "estimate"}  # members of protocols that are also for users
+
+
 def skip_borrowed(app, what, name, thing, skip, options) -> bool | None:
-    """Whether a member is scikit-learn's: its texts lead to pages of its own."""
-    func = getattr(thing, "fget", None) or getattr(thing, "__func__", thing)
-    return True if (getattr(func, "__module__", "") or "").startswith("sklearn.") else None
+    """Whether a member is scikit-learn's, whose texts lead to pages of its own, or internal."""
+    func = getattr(thing, "fget", None) or getattr(thing, "__func__", getattr(thing, "func", thing))
+    module = getattr(func, "__module__", "") or ""
+    if module.startswith("sklearn.") or (name in internal_members() and module.startswith(("lorank.p", "lorank.tensors"))):
+        return True
+    return None
+
+
+def show_defaults(app, what, name, thing, options, signature, returns):
+    """Signatures of dataclasses with the defaults that a factory makes, instead of ``<factory>``."""
+    if signature is None or "<factory>" not in signature or not dataclasses.is_dataclass(thing):
+        return None
+    for field in dataclasses.fields(thing):
+        if field.init and field.default_factory is not dataclasses.MISSING:
+            start = signature.index(f"{field.name}")
+            shown = repr(field.default_factory())
+            signature = signature[:start] + signature[start:].replace("<factory>", shown, 1)
+    return signature, returns
 
 
 def setup(app):
     app.connect("autodoc-skip-member", skip_borrowed)
+    app.connect("autodoc-process-signature", show_defaults)
     app.connect("config-inited", make_pages)  # before autosummary looks for what to generate
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -42,8 +42,10 @@ def test_the_plot_of_implicit_feedback_marks_the_selected_order():
     users, items = np.nonzero(rng.random((80, 30)) < np.where(np.arange(80)[:, None] % 2 == np.arange(30) % 2, 0.5, 0.05))
     model = lr.ImplicitFactorization().fit(np.column_stack([users, items]))
     figure = model.plot()
-    assert figure.axes[-1].get_title() == f"Selected order: {model.order_}"
-    assert np.allclose(sorted(bar.get_height() for bar in figure.axes[-1].patches), sorted(one.ndcg for one in model.orders_))
+    settings, orders, *_ = figure.axes
+    assert np.allclose(settings.collections[0].get_array(), [one.ndcg for one in model.curve_])
+    assert orders.get_title() == f"Selected order: {model.order_}"
+    assert np.allclose([bar.get_height() for bar in orders.patches], [one.ndcg for one in model.orders_])
     figure.canvas.draw()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse
@@ -120,10 +120,10 @@ class ImplicitFactorization(ImplicitEstimator):
 
     def __init__(
         self,
-        rank: int | str = "auto",
-        regularization: float | str = "auto",
+        rank: int | Literal["auto"] = "auto",
+        regularization: float | Literal["auto"] = "auto",
         *,
-        zeros: float | str = "auto",
+        zeros: float | Literal["auto"] = "auto",
         confidence: str = "log",
         scaling: float = 1.0,
         max_iter: int = 8,

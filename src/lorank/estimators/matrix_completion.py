@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -173,23 +173,23 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
 
     def __init__(
         self,
-        rank: int | str = "auto",
-        regularization: float | str = "auto",
+        rank: int | Literal["auto"] = "auto",
+        regularization: float | Literal["learned", "auto"] = "auto",
         *,
-        penalty: str = "nuclear",
+        penalty: Literal["nuclear", "frobenius"] = "nuclear",
         count_scaling: float = 0.0,
         biases: bool = True,
         bounds: tuple[float, float] | None = None,
         nonnegative: bool = False,
         loss: Any = "squares",
-        solver: str = "auto",
+        solver: Literal["auto", "variational", "alternating"] = "auto",
         intervals: bool = False,
         ranking: bool = False,
         holdout: float = 0.1,
         cv: int = 1,
         n_jobs: int | None = None,
         shape: tuple[int, int] | None = None,
-        handle_unknown: str = "warn",
+        handle_unknown: Literal["warn", "ignore", "error"] = "warn",
         random_state: Any = 0,
         verbose: int = 0,
         device: str | None = None,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.figures import EITHER_BLUE, GREEN, ORANGE, blank_figure, legend, style_axes
+from ..io.figures import EITHER, EITHER_BLUE, GREEN, ORANGE, blank_figure, legend, style_axes
 
 WIDTH, HEIGHT = 4.4, 3.4  # of a panel, in inches
 MAX_POINTS = 5000  # of a scatter plot
@@ -41,6 +41,7 @@ def _convergence(axes: Any, model: Any) -> None:
     moved = np.isfinite(history.step) & (history.step > 0)
     style_axes(axes, "iteration", "change of the matrix", f"{model.status_}, {model.n_iter_} iterations", transparent=True)
     axes.plot(history.iteration[moved], history.step[moved], "o-", color=EITHER_BLUE, markersize=4)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     if moved.any():
         axes.set_yscale("log")
 
@@ -80,11 +81,18 @@ def _predictions(axes: Any, model: Any) -> None:
 
 
 def _settings(axes: Any, model: Any) -> None:
-    style_axes(axes, "regularization", "NDCG@20 on held-out items", "Settings", transparent=True)
-    for zeros, colour in zip(sorted({one.zeros for one in model.curve_}), (EITHER_BLUE, ORANGE, GREEN) * 4, strict=False):
-        curve = sorted((one.regularization, one.ndcg) for one in model.curve_ if one.zeros == zeros)
-        axes.plot(*zip(*curve, strict=True), "o-", color=colour, markersize=5, label=f"zeros {zeros:.2g}")
-    axes.set_xscale("log")
+    """NDCG of each setting as a colour; the best one is marked."""
+    style_axes(axes, "regularization", "weight of unobserved pairs", "NDCG@20 on held-out items", transparent=True)
+    axes.set(xscale="log", yscale="log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter("")
+        axis.set_major_formatter(lambda x, _: f"{x:g}")
+    found = np.array([(one.regularization, one.zeros, one.ndcg) for one in model.curve_]).reshape(-1, 3)
+    points = axes.scatter(*found[:, :2].T, c=found[:, 2], s=90, cmap="viridis")
+    if len(found):
+        best = found[np.argmax(found[:, 2])]
+        axes.scatter(*best[:2], s=220, facecolors="none", edgecolors=ORANGE, linewidths=2)
+        axes.figure.colorbar(points, ax=axes).ax.tick_params(colors=EITHER)
 
 
 def _orders(axes: Any, model: Any) -> None:

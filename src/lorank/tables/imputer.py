@@ -325,7 +325,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         names = [self.columns_[k].name for k in known]
         figure = blank_figure(5, 1.2 + 0.26 * len(names), transparent=True) if figure is None else figure
         axes = figure.subplots()
-        style_axes(axes, "held-out error (1: as good as the mean; categories: share of errors)", transparent=True)
+        style_axes(axes, "held-out error (1: that of the mean)", transparent=True)
         axes.barh(names, self.quality_[known], color=EITHER_BLUE)
         return figure
 
