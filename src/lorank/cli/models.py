@@ -70,7 +70,7 @@ class Ratings:
         if self.options.loss == ROBUST:
             raise UsageError("--loss robust needs the ratings in memory: for partitions use huber, cauchy or tukey")
 
-    def _rank_and_regularization(self) -> tuple[int | str, float | str]:
+    def _rank_and_regularization(self) -> tuple[Any, Any]:
         return (
             integer_or_word(self.options.rank, ("auto",), "--rank"),
             number_or_word(self.options.regularization, ("auto", "learned"), "--regularization"),

@@ -162,7 +162,7 @@ def check_word(text: str, words: Sequence[str], name: str) -> str:
     return text
 
 
-def integer_or_word(text: str, words: tuple[str, ...], name: str) -> int | str:
+def integer_or_word(text: str, words: tuple[str, ...], name: str) -> Any:
     """A nonnegative integer, or one of the words."""
     if text in words:
         return text
@@ -171,7 +171,7 @@ def integer_or_word(text: str, words: tuple[str, ...], name: str) -> int | str:
     return int(text)
 
 
-def number_or_word(text: str, words: tuple[str, ...], name: str) -> float | str:
+def number_or_word(text: str, words: tuple[str, ...], name: str) -> Any:
     """A number, or one of the words."""
     if text in words:
         return text
