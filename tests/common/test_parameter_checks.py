@@ -240,6 +240,7 @@ OBJECTS = [
     (metrics.RowColumn, "epsilon", r"a policy such as lorank\.metrics\.Median\(\)", [metrics.Median, 1e-3, None, "median"]),
     (metrics.Shampoo, "epsilon", "a policy such as", [metrics.Median, 1e-3, None]),
     (metrics.FullShampoo, "epsilon", "a policy such as", [metrics.Median, 1e-3, None]),
+    (metrics.Quotient, "base", "a metric such as", [metrics.Counts, "counts", None]),
 ]
 
 
