@@ -220,6 +220,7 @@ class Experiment:
         max_seconds: float,
         traced: bool = False,
         callbacks: Sequence[Callback] = (),
+        start: Any = None,
     ) -> Outcome:
         """Solve an instance and measure the result. Raises KeyboardInterrupt after Ctrl-C."""
         problem = copy.copy(instance.problem)  # values cached in one run would save time in the next one
@@ -231,6 +232,7 @@ class Experiment:
             stop=self.stop(point, instance) | Seconds(max_seconds),
             max_iter=max_iter,
             callbacks=[*callbacks, *([trace] if trace else [])],
+            start=start,
         )
         if result.status == "interrupted":
             raise KeyboardInterrupt

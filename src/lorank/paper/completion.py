@@ -7,6 +7,7 @@ paper's captions say "q = 5"; by its definition this is 1/q = 5 observations per
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +16,7 @@ from ..experiments import TUNING_SEEDS, Experiment, Instance, Outcome, Point
 from ..loop.stopping import RelativeChange, Rule
 from .methods import PROTOCOL, completion_methods
 
-MAX_ITER = 10_000
-SECONDS = 120.0  # time limit of a run
-NIHT_SECONDS = 60.0
-TUNING_SECONDS = {10: 10.0, 50: 20.0, 100: 30.0}  # by rank
 MORE_SEEDS = range(1000, 1004)  # some constant steps diverge on one problem in ten, which two seeds rarely show
-TRACED = {"tiny": 60, "quick": 4000, "paper": 10_000}  # n whose first test is stored iteration by iteration
 
 
 def completion_params(n: int, rank: int, oversampling: float, noise: float | None = None) -> dict[str, float]:
@@ -43,83 +39,67 @@ class _Completion(Experiment):
         return Instance(problem, p["rank"], truth)
 
 
-# Rank, oversampling, n, tests, and the n at which the settings of the paper's methods and of their variants are selected.
-PAPER = (
-    *((10, 5, n, 5, n, n) for n in (10_000, 4000, 1000)),
-    *((10, 5, n, 5, n, 10_000) for n in (20_000, 15_000, 8000)),
-    *((10, 5, n, 5, n, 4000) for n in (6000, 2000)),
-    (50, 6, 2000, 5, 2000, 2000),
-    (50, 6, 4000, 5, 4000, 2000),
-    (50, 6, 8000, 2, 4000, 2000),
-    (50, 6, 12_000, 2, 4000, 2000),
-    (100, 7, 3000, 2, 3000, 3000),
-    (100, 7, 5000, 2, 3000, 3000),
-    (100, 7, 8000, 2, 3000, 3000),
-)
-QUICK = ((10, 5, 500), (10, 5, 1000), (10, 5, 2000), (10, 5, 4000), (50, 6, 1000))
-TINY = ((1, 5, 40), (1, 5, 60))
+# Rank, oversampling, sizes, tests; limits: iterations, seconds, seconds of NIHT, seconds of a tuning run; tuning seeds
+SIZES: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "tiny": ((1, 5, (40, 60), 2, 100, 20.0, 20.0, 5.0, TUNING_SEEDS),),
+    "quick": (
+        (10, 5, (500, 1000, 2000), 2, 600, 4.0, 4.0, 1.0, TUNING_SEEDS[:1]),
+        (50, 6, (1000,), 2, 600, 4.0, 4.0, 1.0, TUNING_SEEDS[:1]),
+    ),
+    "paper": (
+        (10, 5, (1000, 2000, 4000, 6000, 8000, 10_000, 15_000, 20_000), 5, 10_000, 120.0, 60.0, 10.0, MORE_SEEDS),
+        (50, 6, (2000, 4000, 8000, 12_000), 5, 10_000, 120.0, 60.0, 20.0, TUNING_SEEDS),
+        (100, 7, (3000, 5000, 8000), 5, 10_000, 120.0, 60.0, 30.0, TUNING_SEEDS),
+    ),
+}
+TRACED = (60, 2000, 10_000)  # n whose first test is stored iteration by iteration
 
 
 class CompletionSize(_Completion):
-    """n up to 20 000 at rank 10, up to 12 000 at rank 50 and 8 000 at rank 100."""
+    """n up to 20 000 at rank 10, up to 12 000 at rank 50 and 8 000 at rank 100.
+
+    One setting for all sizes of a rank: the fastest that never fails.
+    """
 
     name = "completion-size"
     title = "Completion: iterations and time against matrix size"
 
     def points(self, scale: str) -> Sequence[Point]:
-        if scale == "paper":
-            return [self._paper(*row) for row in PAPER]
-        cases, max_iter, seconds = (TINY, 100, 20.0) if scale == "tiny" else (QUICK, 600, 4.0)
-        return [
-            Point(
-                completion_params(n, rank, oversampling),
-                completion_methods(scale),
-                seeds=(0, 1),
-                max_iter=max_iter,
-                max_seconds=seconds,
-                tuning_seeds=TUNING_SEEDS,
-                tuning_seconds=seconds / 4,
-                traced=(0,) if n == TRACED[scale] else (),
-            )
-            for rank, oversampling, n in cases
-        ]
-
-    def _paper(self, rank: int, oversampling: int, n: int, tests: int, tuned: int, tuned_variants: int) -> Point:
-        return Point(
-            completion_params(n, rank, oversampling),
-            completion_methods("paper", NIHT_SECONDS, completion_params(tuned_variants, rank, oversampling)),
-            seeds=range(tests),
-            max_iter=MAX_ITER,
-            max_seconds=SECONDS,
-            tuning_seeds=MORE_SEEDS if rank == 10 else TUNING_SEEDS[:1],
-            tuning_seconds=TUNING_SECONDS[rank],
-            tuned_at=None if tuned == n else completion_params(tuned, rank, oversampling),
-            traced=(0,) if n == TRACED["paper"] else (),
-        )
+        points = []
+        for rank, oversampling, sizes, tests, max_iter, seconds, niht_seconds, tuning_seconds, seeds in SIZES[scale]:
+            places = tuple(completion_params(n, rank, oversampling) for n in sizes)
+            limits: dict[str, Any] = {"max_iter": max_iter, "max_seconds": seconds, "tuning_seconds": tuning_seconds}
+            for params in places:
+                tuning: dict[str, Any] = {"tuned_on": places} if params == places[0] else {"tuned_at": places[0]}
+                traced = (0,) if params["n1"] in TRACED else ()
+                compared = completion_methods(scale, niht_seconds)
+                more = {"seeds": range(tests), "traced": traced, "tuning_seeds": seeds}
+                points.append(Point(params, compared, **limits, **more, **tuning))
+        return points
 
 
-OVERSAMPLING = {  # n, rank, oversampling, tests, limits: iterations, seconds, seconds of NIHT, seconds of a tuning run
-    "tiny": (50, 1, (5, 8), 2, 100, 20.0, 20.0, 20.0),
-    "quick": (2000, 10, (3, 5, 9, 15), 2, 600, 5.0, 4.0, 1.0),
-    "paper": (10_000, 10, tuple(range(3, 16)), 5, 6000, 60.0, 30.0, 10.0),
+# n, rank, oversampling, oversampling with tuning, tests, limits: iterations, seconds, seconds of NIHT, of a tuning run
+OVERSAMPLING: dict[str, tuple[Any, ...]] = {
+    "tiny": (50, 1, (5, 8), (5, 8), 2, 100, 20.0, 20.0, 20.0),
+    "quick": (1000, 10, (3, 5, 9, 15), (3, 9), 2, 600, 5.0, 4.0, 1.0),
+    "paper": (10_000, 10, tuple(range(3, 16)), (3, 4, 6, 9, 12), 5, 6000, 60.0, 30.0, 10.0),
 }
-TUNED_OVERSAMPLING = (3, 4, 6, 9, 12)
+
+
+def tuning_seeds(scale: str) -> Sequence[int]:
+    """Tuning seeds of the sweeps at a scale."""
+    return MORE_SEEDS if scale == "paper" else TUNING_SEEDS[:1]
 
 
 class CompletionOversampling(_Completion):
-    """n = 10 000, rank 10, 1/q = 3 .. 15."""
+    """n = 10 000, rank 10, 1/q = 3 .. 15. Settings are selected at some of the points; the others use the nearest one's."""
 
     name = "completion-oversampling"
     title = "Completion: iterations and time against oversampling"
 
     def points(self, scale: str) -> Sequence[Point]:
-        """Settings are selected at some of the points; the others use those of the nearest one."""
-        n, rank, oversampling, tests, max_iter, seconds, niht_seconds, tuning_seconds = OVERSAMPLING[scale]
-        tuned = [k for k in oversampling if k in TUNED_OVERSAMPLING] if scale == "paper" else oversampling
-
-        def nearest(k: int) -> int:
-            return min(tuned, key=lambda other: abs(other - k))
-
+        n, rank, oversampling, tuned, tests, max_iter, seconds, niht_seconds, tuning_seconds = OVERSAMPLING[scale]
+        nearest = {k: min(tuned, key=lambda other: abs(other - k)) for k in oversampling}
         return [
             Point(
                 completion_params(n, rank, k),
@@ -127,9 +107,9 @@ class CompletionOversampling(_Completion):
                 seeds=range(tests),
                 max_iter=max_iter,
                 max_seconds=seconds,
-                tuning_seeds=MORE_SEEDS if scale == "paper" else TUNING_SEEDS,
+                tuning_seeds=tuning_seeds(scale),
                 tuning_seconds=tuning_seconds,
-                tuned_at=None if k in tuned else completion_params(n, rank, nearest(k)),
+                tuned_at=None if k in tuned else completion_params(n, rank, nearest[k]),
                 traced=(0,) if k == oversampling[0] else (),
             )
             for k in sorted(oversampling, key=lambda k: (k not in tuned, k))  # points with tuning first
@@ -139,7 +119,7 @@ class CompletionOversampling(_Completion):
 CHANGE = 1e-5
 LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
 # n, rank, levels, levels with tuning, tests, limits: iterations, seconds, seconds of NIHT, seconds of a tuning run
-NOISE = {
+NOISE: dict[str, tuple[Any, ...]] = {
     "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
     "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 1.0),
     "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 3000, 60.0, 20.0, 10.0),
@@ -160,27 +140,20 @@ class CompletionNoise(_Completion):
 
     def points(self, scale: str) -> Sequence[Point]:
         n, rank, levels, tuned, tests, max_iter, seconds, niht_seconds, tuning_seconds = NOISE[scale]
-
-        def nearest(level: float) -> float:
-            return min(tuned, key=lambda other: abs(np.log(other / level)))
-
-        # Settings of the variants are selected at one noise level.
-        middle = completion_params(n, rank, 5, tuned[len(tuned) // 2])
-        points = [
+        nearest = {level: min(tuned, key=lambda other: abs(np.log(other / level))) for level in levels}
+        return [
             Point(
                 completion_params(n, rank, 5, level),
-                completion_methods(scale, niht_seconds, middle),
+                completion_methods(scale, niht_seconds),
                 seeds=range(tests),
                 max_iter=max_iter,
                 max_seconds=seconds,
-                tuning_seeds=MORE_SEEDS if scale == "paper" else TUNING_SEEDS[:1],
+                tuning_seeds=tuning_seeds(scale),
                 tuning_seconds=tuning_seconds,
-                tuned_at=None if level in tuned else completion_params(n, rank, 5, nearest(level)),
+                tuned_at=None if level in tuned else completion_params(n, rank, 5, nearest[level]),
             )
-            for level in levels
+            for level in sorted(levels, key=lambda level: (level not in tuned, level))  # points with tuning first
         ]
-        # Points with tuning first.
-        return sorted(points, key=lambda point: (point.tuned_at is not None, point.params != middle))
 
     def stop(self, point: Point, instance: Instance) -> Rule:
         return RelativeChange(CHANGE)

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..datasets import random_sensing
-from ..experiments import Experiment, Instance, Method, Point
+from ..experiments import TUNING_SEEDS, Experiment, Instance, Method, Point
 from .methods import PROTOCOL, methods
 
 METHODS = (
-    *("adaptive-prgd", "prgd", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-relaxed"),
+    *("adaptive-prgd", "prgd", "prgd-canonical-step", "prgd-relaxed", "adaptive-rgd", "rgd", "rgd-relaxed"),
     *("shampoo", "full-shampoo", "niht", "rcg"),
 )
 SECONDS = 240.0  # time limit of a run at paper scale
-TESTS = {1.2: 2}  # where runs need thousands of iterations; elsewhere five
 
 
 class _Sensing(Experiment):
@@ -43,15 +42,26 @@ class SensingOversampling(_Sensing):
         compared = methods(scale, *METHODS)
         if scale == "tiny":
             return [Point(_params(12, 1, 3.0), compared, seeds=(0, 1), max_iter=200, max_seconds=5.0)]
+        ratios = (1.2, 1.4, 1.6, 1.8, 2.0)
+        limits: dict[str, Any] = {"max_iter": 3000, "max_seconds": 20.0}
         if scale == "quick":
-            ratios = (1.2, 1.4, 1.6, 1.8, 2.0)
-            return [Point(_params(40, 3, k), compared, seeds=(0, 1), max_iter=3000, max_seconds=20.0) for k in ratios]
-        points = []
-        for ratio in (2.0, 1.8, 1.6, 1.2, 1.4):
-            small = Point(_params(75, 5, ratio), compared, seeds=(), max_iter=3000, max_seconds=60.0)
-            limits: Any = {"max_iter": 3000, "max_seconds": SECONDS, "tuned_at": small.params}
-            points += [small, Point(_params(150, 10, ratio), compared, seeds=range(TESTS.get(ratio, 5)), **limits)]
-        return points
+            tuned = {1.2: 1.2, 1.4: 1.2}  # the others use the settings at 2
+            points = [
+                Point(
+                    _params(40, 3, k),
+                    compared,
+                    seeds=(0, 1),
+                    tuning_seeds=TUNING_SEEDS[:1],
+                    tuned_at=None if k in (1.2, 2.0) else _params(40, 3, tuned.get(k, 2.0)),
+                    **limits,
+                )
+                for k in ratios
+            ]
+            return sorted(points, key=lambda point: point.tuned_at is not None)
+        small = {k: Point(_params(75, 5, k), compared, seeds=(), max_iter=3000, max_seconds=60.0) for k in ratios}
+        limits["max_seconds"] = SECONDS
+        large = [Point(_params(150, 10, k), compared, tuned_at=small[k].params, **limits) for k in ratios]
+        return [*small.values(), *large]
 
 
 def _params(n: int, rank: int, oversampling: float) -> dict[str, float]:
@@ -80,7 +90,7 @@ class SensingSuccess(_Sensing):
             points = [Point({**base, "m": m}, compared, seeds=(0, 1), max_iter=100, tuned_at=base) for m in (20, 60)]
             return [Point(base, compared, seeds=(), max_iter=100), *points]
         quick = scale == "quick"
-        ranks, trials = ((2, 6, 10), 3) if quick else (range(2, 13, 2), 10)
+        ranks, trials = ((2, 8), 2) if quick else (range(2, 13, 2), 10)
         counts = range(200, 1001, 200) if quick else range(100, 1001, 100)
         tuning = Point(TUNED_AT, compared, seeds=(), max_iter=500)
         return [tuning, *(self._point(rank, m, trials, compared) for rank in ranks for m in counts)]

@@ -17,7 +17,8 @@ from ..problems import Gradient, Problem
 class Spectral(Checked):
     """``X_0 = H_r(A* y) / operator_scale``: one step of iterative hard thresholding from zero, as in the paper.
 
-    X_0 is scaled to the best fit where it fits worse than zero, as happens with far too few measurements.
+    X_0 is scaled to the best fit where it fits worse than zero, as happens with far too few measurements. The paper has no such
+    step: ``rescaled=False`` leaves it out.
 
     Parameters
     ----------
@@ -27,6 +28,8 @@ class Spectral(Checked):
         Largest number of restarts of the Krylov method.
     depth : int
         Krylov blocks between restarts.
+    rescaled : bool
+        Whether to scale X_0 where it fits worse than zero.
 
     Examples
     --------
@@ -39,6 +42,7 @@ class Spectral(Checked):
     tol: float = parameter(1e-3, POSITIVE)
     restarts: int = parameter(6, whole(1))
     depth: int = parameter(2, whole(1))
+    rescaled: bool = True
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
@@ -46,7 +50,7 @@ class Spectral(Checked):
         G = problem.gradient(problem.zero(rank))  # -A* y
         X = leading(problem, G, rank, rng, self.tol, self.restarts, self.depth)
         X = FixedRank(X.U, X.s / problem.operator_scale, X.V, problem.backend)
-        if problem.gradient(X).residual_norm > problem.y_norm:
+        if self.rescaled and problem.gradient(X).residual_norm > problem.y_norm:
             X = FixedRank(X.U, X.s * G.exact_step(X.U * X.s, X.V), X.V, problem.backend)
         return X
 
