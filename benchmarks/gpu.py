@@ -1,9 +1,10 @@
 """Completion, sensing and phase retrieval on a GPU: seconds to a relative error of 1e-4, passes against their bandwidth bound.
 
-python benchmarks/gpu.py [--quick] [--out docs/benchmarks/gpu]
+python benchmarks/gpu.py [--quick] [--parts rows uneven billion ...] [--out docs/benchmarks/gpu]
+python benchmarks/gpu.py --report [--out docs/benchmarks/gpu]
 
-Needs a CUDA GPU with about 20 GB and PyTorch with Triton; nothing else beside lorank's own needs, and no C++ extension.
-Writes ``OUT.md`` and ``OUT.json``.
+Needs a CUDA GPU with about 100 GB (20 GB with ``--quick``) and PyTorch with Triton; no other packages than lorank's own, and
+no C++ extension. Each part, with its date, replaces that of an earlier run in ``OUT.json``; ``OUT.md`` is made from that file.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
+import gpu_uneven
 import lorank as lr
 
 GPU = "cuda"
@@ -34,41 +36,46 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes alone")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--report", action="store_true", help="make the page from the JSON file and measure nothing")
     parser.add_argument("--out", type=Path, default=Path("docs/benchmarks/gpu"))
     parser.add_argument("--repeat", type=int, default=7)
     args = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.exit("benchmarks/gpu.py needs a CUDA GPU, and PyTorch sees none")
-    warnings.simplefilter("ignore")
-    report: dict[str, Any] = {"machine": machine(), "rows": [], "passes": [], "more": {}}
-    for n, m, rank, names in cases(args.quick):
+    data = args.out.with_suffix(".json")
+    report: dict[str, Any] = json.loads(data.read_text()) if data.exists() else {}
+    if not args.report:
+        if not torch.cuda.is_available():
+            sys.exit("benchmarks/gpu.py needs a CUDA GPU, and PyTorch finds none")
+        warnings.simplefilter("ignore")
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        for name in args.parts:
+            report[name] = machine() | {"found": PARTS[name](args.quick, args.repeat)}
+            print(name, report[name], flush=True)
+            data.write_text(json.dumps(report, indent=1) + "\n")
+            if CORES:
+                os.sched_setaffinity(0, CORES)
+            gc.collect()
+            torch.cuda.empty_cache()
+    args.out.with_suffix(".md").write_text(markdown(report))
+
+
+def rows(quick: bool, repeat: int) -> dict[str, Any]:
+    """Even patterns: solves, passes over the observations, and the same objective by autograd."""
+    found: dict[str, Any] = {"solves": [], "passes": [], "alternatives": {}}
+    for n, m, rank, names in cases(quick):
         for name in names:
             problem, truth, made = random_problem(n, m, rank, DTYPES[name])
-            row = recover(problem, truth, rank, args.repeat) | made | {"n": n, "m": m, "rank": rank, "dtype": name}
-            report["rows"].append(row)
-            print(row, flush=True)
-            if n >= 1_000_000 or args.quick:
-                report["passes"] += passes(problem, rank, name)
-                print(report["passes"][-5:], flush=True)
+            row = recover(problem, truth, rank, repeat) | made | {"n": n, "m": m, "rank": rank, "dtype": name}
+            found["solves"].append(row)
+            if n >= 1_000_000 or quick:
+                found["passes"] += passes(problem, rank, name)
             if n == 100_000 and name == "float64":
-                report["more"]["alternatives"] = alternatives(problem, truth, rank, row["seconds"])
-                print(report["more"]["alternatives"], flush=True)
+                found["alternatives"] = alternatives(problem, truth, rank, row["seconds"])
             del problem, truth
             torch.cuda.empty_cache()
-    if CORES:
-        os.sched_setaffinity(0, CORES)
-    report["more"]["against the CPU"] = against_cpu()
-    report["more"]["coded diffraction"] = diffraction(256 if args.quick else 1024)
-    report["more"]["sensing"] = sensing()
-    report["more"]["noisy ratings"] = ratings(100_000 if args.quick else 10_000_000)
-    report["billion"] = billion(1_000_000 if args.quick else 1_000_000_000)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.with_suffix(".json").write_text(json.dumps(report, indent=1))
-    text = markdown(report)
-    args.out.with_suffix(".md").write_text(text)
-    print(text)
+    return found
 
 
 def cases(quick: bool) -> list[tuple[int, int, int, list[str]]]:
@@ -356,30 +363,6 @@ def sensing() -> dict[str, Any]:
     }
 
 
-def ratings(m: int) -> dict[str, Any]:
-    """``MatrixCompletion`` with learned priors, on noisy values of rank 5 with offsets."""
-    draw, n1, n2 = np.random.default_rng(0), max(200, m // 100), max(50, m // 500)
-    left, right = draw.standard_normal((n1, 5)), draw.standard_normal((n2, 5))
-    pairs = np.unique(draw.integers(0, n1 * n2, m))
-    rows, cols = np.divmod(pairs, n2)
-    truth = 3.0 + 0.5 * (left[rows] * right[cols]).sum(1) + 0.3 * left[rows, 0]
-    values = truth + 0.5 * draw.standard_normal(len(pairs))
-    model = lr.MatrixCompletion(rank=5, regularization="learned", device=GPU)
-    for _ in range(2):
-        begin = time.perf_counter()
-        model.fit(np.stack([rows, cols], axis=1), values)
-        seconds = time.perf_counter() - begin
-    guess = model.model_.predict(rows, cols)
-    return {
-        "rows, columns": f"{n1:,}, {n2:,}",
-        "observations": len(pairs),
-        "sweeps": model.n_iter_,
-        "seconds of fit, all told": seconds,
-        "seconds of the sweeps": float(model.history_.seconds[-1]),
-        "root mean squared error against the truth (noise 0.5)": float(np.sqrt(np.mean((guess - truth) ** 2))),
-    }
-
-
 def billion(m: int) -> list[dict[str, Any]]:
     """Exact data, m / 100 by m / 1000, rank 16, in one piece and in partitions: the second run of each."""
     from cluster import solved_on
@@ -401,20 +384,41 @@ def billion(m: int) -> list[dict[str, Any]]:
 
 
 def markdown(report: dict[str, Any]) -> str:
-    """The report as a page."""
+    """The report as a page; a part that was not measured is left out."""
     lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; read with the JSON beside it.", ""]
-    lines += [f"- {key}: {value}" for key, value in report["machine"].items()]
-    lines += [
-        "- uniform [0, 1] factors, the default solver, to a relative error of 1e-4; milliseconds are medians (with ranges) of "
-        "repeated runs on a problem on the device, start included; the first run of a process compiles kernels, listed apart",
-        "- up to n = 100 000 launches and the host's Python set the pace, not the GPU: figures change with the host's CPU. "
-        "Each row was run on the core that was fastest when it began; the column host says how fast, by a loop of a million "
-        "steps in plain Python before and after (a core that other processes use takes almost twice as long)",
+    versions = {key: [] for key in ("GPU, driver, memory", "versions")}
+    for part in report.values():
+        for key, seen in versions.items():
+            seen += [part[key]] if part[key] not in seen else []
+    lines += [f"- {key}: {'; '.join(seen)}" for key, seen in versions.items()]
+    lines += ["- each section has the day on which it was measured"]
+    writers = {"rows": _rows, "uneven": _uneven, "billion": _billion}
+    for name in PARTS:
+        if name in report:
+            write = writers.get(name, lambda found, name=name: [f"## {name[0].upper()}{name[1:]}", "", *_items(found)])
+            title, *text = write(report[name]["found"])
+            lines += ["", f"{title} ({report[name]['date']})", *text]
+    return "\n".join(lines) + "\n"
+
+
+def _items(found: dict[str, Any]) -> list[str]:
+    return [f"- {key}: {_plain(value)}" for key, value in found.items()]
+
+
+def _rows(found: dict[str, Any]) -> list[str]:
+    lines = [
+        "## Evenly sampled matrices",
+        "",
+        "Uniform [0, 1] factors, the default solver, to a relative error of 1e-4; milliseconds are medians (with ranges) of "
+        "repeated runs on a problem on the device, start included. The first run of a process compiles kernels and is listed "
+        "apart. Up to n = 100 000 the host's Python sets the pace, not the GPU. Each row was run on the core that was fastest "
+        "when it began; the column host has the time of a loop of a million steps in plain Python before and after (a "
+        "core that other processes use takes almost twice as long).",
         "",
         "| n x n | rank | observed | dtype | iterations | ms | of these the start | first run | host | build | peak |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in report["rows"]:
+    for row in found["solves"]:
         low, high = (1000 * one for one in row["range"])
         lines.append(
             f"| {row['n']:,} | {row['rank']} | {row['m']:,} | {row['dtype']} | {row['iterations']} ({row['status']}) | "
@@ -424,7 +428,7 @@ def markdown(report: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        "## Passes over the observations",
+        "### Passes over the observations",
         "",
         "Bytes are counted once each: indices, values and results streamed, rows of a factor gathered. The bound takes what is "
         "streamed at the speed of a large copy, and what is gathered at that of a kernel that does nothing else with the same "
@@ -434,18 +438,17 @@ def markdown(report: dict[str, Any]) -> str:
         "| pass | dtype | ms | streamed + gathered GB | copy, gather TB/s | bound ms | share of the bound | of copy speed |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in report["passes"]:
+    for row in found["passes"]:
         lines.append(
             f"| {row['pass']} | {row['dtype']} | {row['ms']:.3f} | {row['streamed GB']:.2f} + {row['gathered GB']:.2f} | "
             f"{row['copy TB/s']:.2f}, {row['gather TB/s']:.2f} | {row['bound ms']:.3f} | {row['share of the bound']:.0%} | "
             f"{row['share of copy speed']:.0%} |"
         )
-    more = dict(report["more"])
-    others = dict(more.pop("alternatives", {}))
+    others = dict(found["alternatives"])
     if others:
         lines += [
             "",
-            "## Beside autograd and PyTorch's optimizers",
+            "### Comparison with autograd and PyTorch's optimizers",
             "",
             f"100 000 x 100 000 in float64, as above, factors as parameters, stopped after 10 s; lorank takes "
             f"{others.pop('lorank seconds'):.3f} s.",
@@ -456,11 +459,33 @@ def markdown(report: dict[str, Any]) -> str:
         for name, one in others.items():
             ratio = f"{one['ratio']:.0f} x" if one["reached"] else f"more than {one['ratio']:.0f} x"
             lines.append(f"| {name} | {one['seconds']:.1f} | {one['steps']} | {one['error']:.1e} | {ratio} |")
-    for title, found in more.items():
-        lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
-        lines += [f"- {key}: {_plain(value)}" for key, value in found.items()]
-    lines += [
+    return lines
+
+
+def _uneven(found: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## Unevenly sampled matrices",
         "",
+        "Rows drawn with frequencies k^-0.6, columns with k^-0.8 (`benchmarks/gpu_uneven.py`). *Solves*: exact values in "
+        "float32, to a relative residual of 5e-5; the error is that of a million entries in rows and columns with at least "
+        "three times as many observations as the rank. *Ratings*: `MatrixCompletion` of noisy values with biases, from NumPy "
+        "arrays in main memory to a model there; the error is the held-out RMSE. The first run of a kind compiles kernels.",
+        "",
+        "| case | observations | first run | seconds | iterations | error | peak |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in found:
+        error = f"{row['error']:.1e}" if "error" in row else f"{row['held-out RMSE']:.4f} (rank {row['rank']})"
+        lines.append(
+            f"| {row['case']} | {row['observations']:,} | {row['first']:.1f} s | {row['seconds']:.2f} "
+            f"({row['range'][0]:.2f} to {row['range'][1]:.2f}) | {row['iterations']} ({row['status']}) | {error} | "
+            f"{row['peak GB']:.0f} GB |"
+        )
+    return lines
+
+
+def _billion(found: list[dict[str, Any]]) -> list[str]:
+    lines = [
         "## A billion observations",
         "",
         "Exact data, a hundredth as many rows and a thousandth as many columns as observations, rank 16, 100 of them a row, "
@@ -470,18 +495,28 @@ def markdown(report: dict[str, Any]) -> str:
         "| | observations | seconds | of these the start | iterations | residual | error | peak |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for row in report["billion"]:
+    for row in found:
         lines.append(
             f"| {row['way']} | {row['observations']:,} | {row['seconds']:.2f} | {row['start']:.2f} | {row['iterations']} | "
             f"{row['residual']:.1e} | {row['error']:.1e} | {row['peak GiB']:.0f} GiB |"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(one)}" for key, one in value.items())
     return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+PARTS: dict[str, Callable[[bool, int], Any]] = {
+    "rows": rows,
+    "uneven": lambda quick, repeat: gpu_uneven.measured(quick, min(repeat, 3)),
+    "billion": lambda quick, repeat: billion(1_000_000 if quick else 1_000_000_000),
+    "against the CPU": lambda quick, repeat: against_cpu(),
+    "coded diffraction": lambda quick, repeat: diffraction(256 if quick else 1024),
+    "sensing": lambda quick, repeat: sensing(),
+}
 
 
 if __name__ == "__main__":

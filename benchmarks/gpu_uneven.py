@@ -20,7 +20,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,17 +54,25 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu_uneven.py needs a CUDA GPU, and PyTorch finds none")
     warnings.simplefilter("ignore")
+    report = measured(args.quick, args.repeat, args.only, args.profile)
+    if args.out is not None:
+        args.out.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def measured(
+    quick: bool, repeat: int, names: Sequence[str] = (*SOLVES, *RATINGS), profile: bool = False
+) -> list[dict[str, Any]]:
+    """One row for each case, printed when it is done."""
     report = []
-    for name in args.only:
-        case = list(SOLVES.get(name) or RATINGS[name])
-        if args.quick:
+    for name in names:
+        case: list[Any] = list(SOLVES.get(name) or RATINGS[name])
+        if quick:
             case[:3] = case[0] // 50, case[1] // 50, case[2] // 100
-        report.append({"case": name} | (solved if name in SOLVES else fitted)(*case, args.repeat, args.profile))
+        report.append({"case": name} | (solved if name in SOLVES else fitted)(*case, repeat, profile))
         print(json.dumps(report[-1]), flush=True)
         gc.collect()
         torch.cuda.empty_cache()
-    if args.out is not None:
-        args.out.write_text(json.dumps(report, indent=1) + "\n")
+    return report
 
 
 def pattern(n1: int, n2: int, m: int) -> tuple[torch.Tensor, torch.Tensor]:
