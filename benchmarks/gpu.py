@@ -385,7 +385,7 @@ def billion(m: int) -> list[dict[str, Any]]:
 
 def markdown(report: dict[str, Any]) -> str:
     """The report as a page; a part that was not measured is left out."""
-    lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; read with the JSON beside it.", ""]
+    lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; `gpu.json` has the data.", ""]
     versions = {key: [] for key in ("GPU, driver, memory", "versions")}
     for part in report.values():
         for key, seen in versions.items():
