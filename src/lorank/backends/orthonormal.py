@@ -49,12 +49,17 @@ class Basis:
     def extend(self, y: Array) -> Array:
         """Append an orthonormal q with ``y = q k``, for y orthogonal to the basis; return k."""
         extended = self.backend.extend_basis(self.columns, y)
-        if extended is None:  # dependent columns: where k is zero, any q that is orthogonal to the basis will do
-            q, k = self.backend.qr(y)
-            q, change = self.backend.qr(self.project_out(q)[0])
-            extended = q, change @ k
+        if extended is None:
+            return self.extend_safely(y)
         self.append(extended[0])
         return extended[1]
+
+    def extend_safely(self, y: Array) -> Array:
+        """:meth:`extend` for dependent columns: where k is zero, any q that is orthogonal to the basis will do."""
+        q, k = self.backend.qr(y)
+        q, change = self.backend.qr(self.backend.project_out(self.columns, q)[0])
+        self.append(q)
+        return change @ k
 
     def product(self, p: Array) -> Array:
         """The basis times a small p."""

@@ -150,7 +150,8 @@ def _native() -> Backend | None:
 
 def _native_or_error() -> Backend:
     if (native := _native()) is None:
-        raise ValueError(f"backend 'native' is not available: lorank has no C++ extension; {REINSTALL}, or use backend='numpy'")
+        text = "backend 'native' is not available: lorank was installed without its C++ extension"
+        raise ValueError(f"{text}; {REINSTALL}, or use backend='numpy'")
     return native
 
 

@@ -25,6 +25,8 @@ THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 NO_VALUE = ("na", "nan", "null", "none", "n/a", "#n/a", "n.a.", "<na>", "nil", "missing")
 ADDRESS = re.compile(r"^(https?|ftp|s3|gs|gcs|az|file):/")
 JSON = re.compile(rb'^\s*[\[{]\s*["{\[]')
+MODEL = "is a model, and a table is needed: lorank inspect shows its content"
+JSON_FILE = "is JSON: read it in Python with pandas.read_json, and write it with to_csv"
 NUL = "holds NUL bytes: remove them, as with tr -d '\\000', or export it again"
 POINTS = "numbers need decimal points: read it with pandas.read_csv(..., decimal=',') and write it again with to_csv"
 
@@ -43,7 +45,7 @@ def check_is_text(path: Path) -> None:
     if path.is_dir():
         raise FileError(f"{path} is a folder: name a file in it")
     if path.suffix.lower() == ".lorank":
-        raise FileError(f"{path} is a model, and a table is needed: lorank inspect shows its content")
+        raise FileError(f"{path} {MODEL}")
     try:
         with path.open("rb") as file:
             start = file.read(1 << 10)
@@ -54,7 +56,7 @@ def check_is_text(path: Path) -> None:
     if start.startswith(b"version https://git-lfs"):
         raise FileError(f"{path} is a pointer of Git LFS: run git lfs pull")
     if JSON.match(start):
-        raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
+        raise FileError(f"{path} {JSON_FILE}")
     if start.startswith(b"sep=") or start.startswith(b"\xef\xbb\xbfsep="):
         raise FileError(f"{path}: the first line, sep=..., is for Excel only: delete it, as with tail -n +2 {path} > table.csv")
     for begin, what in KINDS.items():

@@ -12,7 +12,7 @@ import numpy as np
 from ..common.checks import did_you_mean
 from .archive import FileError
 from .delimited_text import polars, read_layout
-from .format_hints import SHEET, SHEETS, check_is_local
+from .format_hints import JSON_FILE, MODEL, SHEET, SHEETS, check_is_local
 from .header import COL_NAMES, ROW_NAMES, VALUE_NAMES, parse_number, plain_name
 from .observation_files import TableSource, schema_of
 
@@ -146,12 +146,9 @@ def kind_of_file(path: Path) -> str:
         return "text"
     if last in (".mtx", ".npz", ".parquet"):
         return last[1:]
-    if last in SHEETS:
-        raise FileError(f"{path} {SHEET}")
-    if last == ".json":
-        raise FileError(f"{path} is JSON: read it in Python with pandas.read_json, and write it with to_csv")
-    if last == ".lorank":
-        raise FileError(f"{path} is a model, and a table is needed: lorank inspect shows its content")
+    known = dict.fromkeys(SHEETS, SHEET) | {".json": JSON_FILE, ".lorank": MODEL}
+    if last in known:
+        raise FileError(f"{path} {known[last]}")
     raise FileError(f"{path}: unknown kind of file; give it one of the endings .csv, .tsv, .txt, .parquet, .mtx or .npz")
 
 

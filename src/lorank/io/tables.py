@@ -20,6 +20,7 @@ from .delimited_text import Layout, Part, polars, read_layout, records
 from .format_hints import DECIMAL_COMMA, check_is_local, number_hint
 from .header import MISSING, parse_number
 from .missing_codes import NO_CODES, MissingCodes
+from .observation_files import schema_of
 from .text_columns import cell_blocks
 
 ROWS = 1 << 16  # in a block of a Parquet file
@@ -156,11 +157,8 @@ def open_table(path: str | Path, missing: MissingCodes = NO_CODES, *, header: bo
     if not path.exists():
         raise FileError(f"{path} does not exist")
     if path.suffix.lower() == ".parquet":
-        try:
-            lazy = pl.scan_parquet(path, glob=False)
-            names, rows = lazy.collect_schema().names(), int(lazy.select(pl.len()).collect().item())
-        except (pl.exceptions.PanicException, Exception) as error:
-            raise FileError(f"{path} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+        names = list(schema_of(path))
+        rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
         _check_rows(path, rows)
         return Table(path, names, {}, rows, missing=missing)
     layout = read_layout(path, header)

@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..orthonormal import first_pass, second_pass
+from ..orthonormal import Basis, first_pass, second_pass
 from .lazy_arrays import LazyArray, evaluate, identity
 
 Array = Any
 MIN_REMAINDER = 1e-6  # share of a column's square after a projection, below which the projection is repeated
 
 
-class TorchBasis:
-    """As :class:`~lorank.backends.orthonormal.Basis`, with lazily evaluated projections."""
+class TorchBasis(Basis):
+    """Basis with lazily evaluated projections."""
 
     def __init__(self, backend: Any) -> None:
         self.backend, self.grams, self.blocks = backend, backend.grams, list[Array]()
+
+    @property
+    def columns(self) -> Array:
+        return torch.cat(self.blocks, dim=1)
 
     @property
     def last(self) -> Array:
@@ -48,7 +52,7 @@ class TorchBasis:
 
     def extend(self, y: Array) -> np.ndarray:
         k = self._extend(LazyArray.of(y))
-        return self._extend_safely(y) if k is None else k
+        return self.extend_safely(y) if k is None else k
 
     def _extend(self, y: LazyArray) -> np.ndarray | None:
         first = first_pass(self.grams.product(y, y))
@@ -60,14 +64,6 @@ class TorchBasis:
             return None
         self.append(around[0].times(second[1]))
         return (second[0] @ first[0]).astype(self.backend.dtype(y), copy=False)
-
-    def _extend_safely(self, y: Array) -> np.ndarray:
-        """For dependent columns: where k is zero, any q that is orthogonal to the basis will do."""
-        basis = torch.cat(self.blocks, dim=1)
-        q, k = self.backend.qr(y)
-        q, change = self.backend.qr(self.backend.project_out(basis, q)[0])
-        self.append(q)
-        return change @ k
 
     def product(self, p: np.ndarray) -> Array:
         return LazyArray(tuple(self.blocks), p, (self.blocks[0].shape[0], p.shape[1]))
