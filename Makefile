@@ -66,6 +66,7 @@ bench-maps: $(STAMP)
 	mkdir -p build/bench
 	$(BIN)/python benchmarks/recovery.py run --instances 5 --log build/bench/recovery.jsonl
 	$(BIN)/python benchmarks/recovery.py report --log build/bench/recovery.jsonl
+	$(BIN)/python benchmarks/solver_maps.py --quick
 	$(BIN)/python benchmarks/phase_map.py run --trials 5 --log build/bench/phase.jsonl
 	$(BIN)/python benchmarks/phase_map.py report --log build/bench/phase.jsonl
 

@@ -84,13 +84,19 @@ def determined(rows: np.ndarray, cols: np.ndarray, n: int, rank: int) -> bool:
             return True
 
 
-def instance(ratio: float, kappa: float, pattern: str, seed: int) -> tuple[lr.Completion, lr.FixedRank]:
+def instance(
+    ratio: float, kappa: float, pattern: str, seed: int, n: int = N, rank: int = RANK, noise: float = 0.0
+) -> tuple[lr.Completion, lr.FixedRank]:
+    """A problem and its solution; ``noise`` is relative to the root mean square of the observed entries."""
     rng = np.random.default_rng(seed)
-    u, v = (np.linalg.qr(rng.standard_normal((N, RANK)))[0] for _ in range(2))
-    truth = lr.FixedRank(u, np.geomspace(kappa, 1, RANK) * N / kappa, v)
-    m = round(ratio * (2 * N - RANK) * RANK)
-    rows, cols = covered_pattern(rng, N, m, RANK) if pattern == "covered" else lr.datasets.sample_pattern(rng, (N, N), m)
-    return lr.Completion(rows, cols, truth.entries(rows, cols), (N, N)), truth
+    u, v = (np.linalg.qr(rng.standard_normal((n, rank)))[0] for _ in range(2))
+    truth = lr.FixedRank(u, np.geomspace(kappa, 1, rank) * n / kappa, v)
+    m = round(ratio * (2 * n - rank) * rank)
+    rows, cols = covered_pattern(rng, n, m, rank) if pattern == "covered" else lr.datasets.sample_pattern(rng, (n, n), m)
+    y = truth.entries(rows, cols)
+    if noise:
+        y = y + noise * np.sqrt(np.mean(y**2)) * rng.standard_normal(m)
+    return lr.Completion(rows, cols, y, (n, n)), truth
 
 
 def solve(job: tuple[float, float, str, int]) -> dict:

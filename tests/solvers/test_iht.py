@@ -116,3 +116,9 @@ def test_metrics_of_whole_matrices_are_refused():
     for metric in (lr.metrics.Blocks(), Whole()):
         with pytest.raises(ValueError, match="diagonal weights"):
             lr.solve(problem, 2, NIHT(metric=metric))
+
+
+def test_a_metric_without_square_roots_is_refused():
+    problem = PROBLEMS["completion"]()
+    with pytest.raises(ValueError, match="needs a metric with diagonal weights"):
+        lr.solve(problem, 2, NIHT(metric=lr.metrics.Quotient()))

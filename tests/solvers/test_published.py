@@ -364,3 +364,37 @@ def test_two_factors_and_least_squares_are_needed():
                 lr.solve(other, 1, name)
     with pytest.raises(lr.ParameterError, match="RTRMC moves two factors: PhaseRetrieval has one"):
         require_two_factors(RTRMC(), phase, State.at(phase, phase.zero(1)))
+
+
+# -- a rank that is too large --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["auto", "rcg", "r3mc", "precgd", "gauss-newton", "risro", "gnmr", "r2rils"])
+def test_twice_the_rank_costs_neither_accuracy_nor_the_rate(name):
+    """Exact data, measured by nearly isometric operators; the empty directions are named."""
+    problem, truth = lr.datasets.random_sensing(30, 25, 2, m=1200, seed=1)
+    right, twice = (lr.solve(problem, rank, name, tol=1e-8) for rank in (2, 4))
+    assert twice.converged
+    assert twice.n_iter <= 2 * right.n_iter + 10
+    assert truth.distance(twice.X) < 1e-7 * truth.norm()
+    assert "Only 2 of 4 directions are used" in twice.status.advice
+    assert "rank=2" in twice.status.advice
+
+
+@pytest.mark.parametrize("name", ["auto", "irls", "gauss-newton", "risro", "gnmr", "r2rils"])
+def test_twice_the_rank_in_completion(name):
+    problem, truth = lr.datasets.random_completion(100, 80, 2, oversampling=12)
+    right, twice = (lr.solve(problem, rank, name, tol=1e-8) for rank in (2, 4))
+    assert twice.converged
+    assert twice.n_iter <= 2 * right.n_iter + 10
+    assert truth.distance(twice.X) < 1e-5 * truth.norm()
+    assert "rank=2" in twice.status.advice
+
+
+@pytest.mark.parametrize(("oversampling", "seed"), [(1.4, 3), (1.2, 2)])
+@pytest.mark.parametrize("retraction", ["projection", "orthographic"])
+def test_gauss_newton_keeps_the_size_of_the_data(oversampling, seed, retraction):
+    """Ill-conditioned and barely sampled: without the bound the first case ends at 6.8 times the norm of the data."""
+    problem, truth = ill_conditioned(60, 5, kappa=1e3, oversampling=oversampling, seed=seed)
+    with pytest.warns(lr.ConvergenceWarning):
+        result = lr.solve(problem, 5, GaussNewton(retraction=retraction), tol=1e-10, max_iter=40)
+    assert result.X.norm() <= 2.001 * problem.y_norm / problem.operator_scale**0.5
+    assert truth.distance(result.X) < 4 * truth.norm()

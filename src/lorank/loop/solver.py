@@ -27,6 +27,7 @@ class Solver:
 
     needs: ClassVar[tuple[type, ...]] = ()  # capabilities, see lorank.problems.capabilities
     default_start: ClassVar[str] = "spectral"
+    divergence: ClassVar[float] = 100.0  # ratio of the residual to the first one (or to 1) at which solve ends a run
 
     def start(self, problem: Any, state: State) -> Any:
         """The solver's memory at the initial point, before the first step."""

@@ -173,7 +173,7 @@ def solve(
             begin, checked = resumed, None
         callbacks.append(keeper)
     rule = (RelativeResidual(tol) | NoiseFloor() | Stall()) if stop is None else stop
-    rule = rule | Divergence() | RankCollapse() | Iterations(int(max_iter))
+    rule = rule | Divergence(algorithm.divergence) | RankCollapse() | Iterations(int(max_iter))
     clock = Timer()
     with contextlib.ExitStack() as stack:
         stack.enter_context(limit_threads(problem))

@@ -50,7 +50,8 @@ class Factored(Checked, Solver):
         Default True; False for plain gradients, in units of the largest eigenvalues of ``R^H R`` and ``L^H L``.
     damping : "none", "constant" or "residual"
         lambda: 0, or ``damping_factor`` times ``|y| / operator_scale^(1/2)``, which is about ``|X|``, or
-        ``|A X - y| / operator_scale^(1/2)``. A damping allows for a rank that is larger than that of the solution.
+        ``|A X - y| / operator_scale^(1/2)``. A damping allows for a rank that is larger than that of the solution where
+        the measurements are nearly isometric; in completion spare directions fade slowly.
     damping_factor : float
         See ``damping``; default 0.1.
     alternating : bool

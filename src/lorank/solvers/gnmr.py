@@ -39,7 +39,8 @@ class GNMR(Checked, Solver):
     variant : "updating", "averaging" or "setting"
         The paper's alpha: -1, 0 or 1.
     tol : float
-        Relative accuracy of the conjugate gradients.
+        Relative accuracy of the conjugate gradients. They begin at zero, and a low accuracy keeps steps short along
+        directions that the measurements hardly determine.
     inner_max_iter : int
         Largest number of conjugate gradient steps.
 
@@ -52,10 +53,11 @@ class GNMR(Checked, Solver):
     """
 
     variant: Literal["updating", "averaging", "setting"] = parameter("updating", one_of(tuple(VARIANTS)))
-    tol: float = parameter(1e-4, SHARE)
+    tol: float = parameter(1e-2, SHARE)
     inner_max_iter: int = parameter(500, whole(1))
 
     needs: ClassVar[tuple[type, ...]] = (MatrixProblem,)
+    divergence: ClassVar[float] = 1e6  # single steps of undamped Gauss-Newton may go far off
 
     def start(self, problem: MatrixProblem, state: State) -> Factors:
         require_two_factors(self, problem, state)
@@ -84,7 +86,7 @@ class R2RILS(Checked, Solver):
     Parameters
     ----------
     tol : float
-        Relative accuracy of the conjugate gradients, which begin at the last X.
+        Accuracy of the conjugate gradients relative to the residual of X.
     inner_max_iter : int
         Largest number of conjugate gradient steps.
 
@@ -111,10 +113,9 @@ class R2RILS(Checked, Solver):
         at = FixedRank(U, np.ones(X.rank, X.real_dtype), V, backend)  # only the spans matter
         system = _system(problem, at, state)
         y = problem.y if state.gradient.curvature is None else state.gradient.curvature * problem.y
-        left = backend.product(X.U * X.s, backend.gram(X.V, V))
-        right = backend.product(X.V * X.s, backend.gram(X.U, U))
-        last = Tangent.project(at, left, right, backend.gram(U, left))
-        xi, _ = system.solve(system.pull_back(y), last, tol=self.tol, max_iter=self.inner_max_iter)
+        # From zero: directions that the measurements hardly determine would accumulate from X to X.
+        accuracy = self.tol * min(state.residual, 1.0)
+        xi, _ = system.solve(system.pull_back(y), tol=accuracy, max_iter=self.inner_max_iter)
         C, B = least_norm_factors(xi, L, R)
         sides = ((L, C), (R, B))
         L, R = (_unit_columns(a + _unit_columns(b, backend), backend) for a, b in sides)

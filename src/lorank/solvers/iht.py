@@ -28,8 +28,8 @@ class Coordinates:
     """
 
     def __init__(self, X: FixedRank, G: Gradient, weights: Weights) -> None:
-        if weights.inverse is not None:
-            raise _refusal(weights.inverse)
+        if weights.inverse is not None or weights.additive:
+            raise _refusal(weights.inverse or weights)
         self.left, self.right, self.G = _root(weights.mode(0)), _root(weights.mode(1)), G
         self.plain = self.left is None and self.right is None
         self.X = X if self.plain else self._scaled(X, 1)

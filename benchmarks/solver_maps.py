@@ -1,0 +1,283 @@
+"""All solvers with names on three maps: recovery, condition number, and a rank that is too large.
+
+    python benchmarks/solver_maps.py [--quick] [--instances 50] [--workers 2] [--seconds 60] [--solvers rcg gnmr]
+
+Solves what the log does not have yet and writes the page: repeat an interrupted command to continue. ``--report`` only writes
+the page. Instances are those of recovery.py: covered patterns, singular values from n down to n / kappa geometrically; instance
+k has seed k. X is recovered where its relative error is below 1e-3; a run ends at a relative residual of 1e-13.
+
+- recovery: n = 1000, rank 5, kappa 10 and 1e5, by observations per degree of freedom;
+- condition number: n = 500, rank 10, 4 observations per degree of freedom, tol 1e-6;
+- rank: n = 1000, rank 5 given as 5 and 10, exact data and 5 % noise, 6 observations per degree of freedom of rank 5.
+
+``--quick``: n = 200, 3 instances, fewer points, at most 5 CPU seconds a run instead of 60, in build/bench.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lorank as lr
+from common import RESULTS, markdown, read, run_jobs, versions, write_csv
+from lorank.plans import SOLVERS
+from recovery import MAX_ITER, PUBLISHED, SUCCESS, TOL, instance
+
+KEYS = ("map", "n", "rank", "given", "ratio", "kappa", "noise", "limit", "method", "seed")
+RATIOS, QUICK_RATIOS = [1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0], [1.5, 2.0, 3.0]
+KAPPAS, QUICK_KAPPAS = [1.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5], [1.0, 50.0, 1e3]
+RANK_RATIO, NOISE, CONDITION_TOL = 6.0, 0.05, 1e-6
+NAMES = {"R2RILS": "r2rils", "RTRMC": "rtrmc", "LRGeomCG": "lrgeomcg", "ScaledGD": "scaledgd", "MatrixIRLS": "irls"}
+warnings.simplefilter("ignore")  # runs that do not converge are what the maps show
+
+
+def points(quick: bool, limit: float) -> Iterator[tuple]:
+    """The points of the maps, without solver and seed: the first entries of KEYS."""
+    big, small = (200, 200) if quick else (1000, 500)
+    for ratio in QUICK_RATIOS if quick else RATIOS:
+        for kappa in (10.0, 1e5):
+            yield ("recovery", big, 5, 5, ratio, kappa, 0.0, limit)
+    for kappa in QUICK_KAPPAS if quick else KAPPAS:
+        yield ("condition", small, 10, 10, 4.0, kappa, 0.0, limit)
+    for noise in (0.0, NOISE):
+        for given in (5, 10):
+            yield ("rank", big, 5, given, RANK_RATIO, 10.0, noise, limit)
+
+
+def solve(job: tuple) -> dict:
+    kind, n, rank, given, ratio, kappa, noise, limit, method, seed = job
+    problem, truth = instance(ratio, kappa, "covered", seed, n, rank, noise)
+    tol = CONDITION_TOL if kind == "condition" else TOL
+    cpu = time.process_time()
+    late = [lambda problem, state, clock: time.process_time() - cpu > limit]
+    try:
+        result = lr.solve(problem, given, method, tol=tol, max_iter=MAX_ITER, callbacks=late)
+    except lr.ParameterError as error:
+        return {"status": "refused", "advice": str(error), "error": float("nan"), "iterations": 0, "cpu_seconds": 0.0}
+    return {
+        "error": truth.distance(result.X) / truth.norm(),
+        "residual": result.residual,
+        "iterations": result.n_iter,
+        "cpu_seconds": round(time.process_time() - cpu, 3),
+        "status": str(result.status),
+        "success": result.status.success,
+        "names_rank": f"rank={rank}" in result.status.advice,
+    }
+
+
+def select(runs: list[dict], **wanted: Any) -> list[dict]:
+    return [d for d in runs if all(d[key] == value for key, value in wanted.items())]
+
+
+def recovered(runs: list[dict]) -> float:
+    return float(np.mean([d["error"] < SUCCESS for d in runs])) if runs else float("nan")
+
+
+def median(runs: list[dict], key: str) -> float:
+    return float(np.median([d[key] for d in runs])) if runs else float("nan")
+
+
+def smallest(runs: list[dict], ratios: list[float]) -> str:
+    """The smallest ratio from which on every median error is below the bound."""
+    good = ""
+    for ratio in sorted(ratios, reverse=True):
+        mine = select(runs, ratio=ratio)
+        if not mine or not median(mine, "error") < SUCCESS:
+            break
+        good = f"{ratio:g}"
+    return good or "-"
+
+
+def recovery_table(runs: list[dict], solvers: list[str]) -> list[dict]:
+    published = {kappa: {NAMES.get(name): q for name, q in found.items()} for kappa, found in PUBLISHED.items()}
+    rows = []
+    for method in solvers:
+        row: dict[str, Any] = {"solver": f"`{method}`"}
+        for kappa in (10.0, 1e5):
+            mine = select(runs, map="recovery", method=method, kappa=kappa)
+            ratios = sorted({d["ratio"] for d in mine})
+            row[f"1/q, κ = {kappa:g}"] = smallest(mine, ratios)
+            row[f"published, {kappa:g}"] = published[kappa].get(method, "")
+            row[f"recovered, {kappa:g}"] = f"{recovered(mine):.2f}"
+            row[f"CPU s, {kappa:g}"] = f"{median(mine, 'cpu_seconds'):.2f}"
+        rows.append(row)
+    return rows
+
+
+def condition_table(runs: list[dict], solvers: list[str]) -> list[dict]:
+    mine = select(runs, map="condition")
+    rows = []
+    for method in solvers:
+        row: dict[str, Any] = {"solver": f"`{method}`"}
+        for kappa in sorted({d["kappa"] for d in mine}):
+            here = select(mine, method=method, kappa=kappa)
+            ended = [d for d in here if d["status"] == "converged"]
+            row[f"κ = {kappa:g}"] = (
+                f"{median(ended, 'iterations'):.0f}" if len(ended) == len(here) else f"{len(ended)} of {len(here)}"
+            )
+        rows.append(row)
+    return rows
+
+
+def rank_table(runs: list[dict], solvers: list[str]) -> list[dict]:
+    rows = []
+    for method in solvers:
+        row: dict[str, Any] = {"solver": f"`{method}`"}
+        for noise, name in ((0.0, "exact"), (NOISE, "noise")):
+            for given in (5, 10):
+                here = select(runs, map="rank", method=method, noise=noise, given=given)
+                row[f"{name}, rank {given}: error"] = f"{median(here, 'error'):.1e}"
+                row[f"iterations, {name} {given}"] = f"{median(here, 'iterations'):.0f}"
+                if given == 10:
+                    row[f"success, {name}"] = f"{np.mean([bool(d.get('success')) for d in here]):.2f}"
+                    row[f"names rank 5, {name}"] = f"{np.mean([bool(d.get('names_rank')) for d in here]):.2f}"
+        rows.append(row)
+    return rows
+
+
+def report(log: Path, command: str) -> None:
+    runs = [d for d in read(log) if d["method"] in SOLVERS]
+    solvers = [name for name in SOLVERS if any(d["method"] == name for d in runs)]
+    tables = {
+        "Recovery": recovery_table(runs, solvers),
+        "Condition number": condition_table(runs, solvers),
+        "Rank": rank_table(runs, solvers),
+    }
+    out = log.with_suffix("")
+    instances = len({d["seed"] for d in runs})
+    sizes = {
+        kind: "n = " + ", ".join(map(str, sorted({d["n"] for d in select(runs, map=kind)})))
+        for kind in ("recovery", "condition")
+    }
+    limits = ", ".join(f"{d:g}" for d in sorted({d["limit"] for d in runs}))
+    about = {
+        "Recovery": f"{sizes['recovery']}, rank 5, tol {TOL:g}. Smallest 1/q (observations per degree of freedom) from which "
+        "the median relative error is below 1e-3; the published value for n = 1000; the share of all runs of the map "
+        "that recovered X; the median of CPU seconds.",
+        "Condition number": f"{sizes['condition']}, rank 10, 1/q = 4, tol {CONDITION_TOL:g}. Medians of iterations; where not "
+        "all runs converged, how many did.",
+        "Rank": f"{sizes['recovery']}, true rank 5, κ = 10, 1/q = {RANK_RATIO:g} of rank 5, given rank 5 or 10, exact data "
+        f"(tol {TOL:g}) or {NOISE:.0%} noise. Medians of relative errors and iterations; at rank 10 the share of runs with a "
+        "status of success, and of runs whose advice has the true rank.",
+    }
+    text = [
+        "# All solvers on three maps",
+        "",
+        f"`{command}`: {instances} instance{'s' * (instances > 1)}, seeds from 0, covered patterns "
+        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {limits} CPU seconds a run. {versions()}.",
+        "",
+        "![shares of recovered instances, iterations and errors](solver_maps.png)",
+        "",
+    ]
+    for title, rows in tables.items():
+        text += [f"## {title}", "", about[title], "", *markdown(rows), ""]
+        write_csv(rows, out.with_name(f"{out.name}_{title.lower().replace(' ', '_')}.csv"))
+    out.with_suffix(".md").write_text("\n".join(text))
+    picture(runs, solvers, out.with_suffix(".png"))
+    print("\n".join(text))
+    print(f"CPU seconds of all runs: {sum(d['cpu_seconds'] for d in runs):.0f}, {len(runs)} runs")
+
+
+def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 4, figsize=(17, 0.3 * len(solvers) + 2.2), layout="constrained", width_ratios=[1, 1, 1, 0.7])
+
+    def panel(ax: Any, columns: list[str], value: Callable[[str, int], float], text: str, title: str, **style: Any) -> None:
+        shown = np.array([[value(method, k) for k in range(len(columns))] for method in solvers])
+        image = ax.imshow(shown, aspect="auto", **style)
+        for i, j in np.ndindex(*shown.shape):
+            if np.isfinite(shown[i, j]):
+                dark = image.cmap(image.norm(shown[i, j]))[:3]
+                ax.text(
+                    j, i, format(shown[i, j], text), ha="center", va="center", fontsize=7, color="w" if sum(dark) < 1.5 else "k"
+                )
+        ax.set_xticks(range(len(columns)), columns)
+        ax.set_yticks(range(len(solvers)), solvers if ax is axes[0] else [])
+        ax.set_title(title, fontsize=10)
+
+    for ax, kappa in zip(axes, (10.0, 1e5), strict=False):
+        mine = select(runs, map="recovery", kappa=kappa)
+        ratios = sorted({d["ratio"] for d in mine})
+        panel(
+            ax,
+            [f"{q:g}" for q in ratios],
+            lambda method, k, mine=mine, ratios=ratios: recovered(select(mine, method=method, ratio=ratios[k])),
+            ".2g",
+            f"share recovered, κ = {kappa:g}",
+            cmap="viridis",
+            vmin=0,
+            vmax=1,
+        )
+        ax.set_xlabel("observations per degree of freedom")
+    mine = select(runs, map="condition")
+    kappas = sorted({d["kappa"] for d in mine})
+
+    def iterations(method: str, k: int) -> float:
+        here = select(mine, method=method, kappa=kappas[k])
+        ended = select(here, status="converged")
+        return median(ended, "iterations") if ended and 2 * len(ended) > len(here) else float("nan")
+
+    scale = matplotlib.colors.LogNorm(3, MAX_ITER)
+    panel(
+        axes[2],
+        [f"{k:g}" for k in kappas],
+        iterations,
+        ".0f",
+        "iterations (blank: fewer than half converge)",
+        cmap="viridis_r",
+        norm=scale,
+    )
+    axes[2].set_xlabel("condition number κ, 1/q = 4")
+
+    def loss(method: str, k: int) -> float:
+        one, two = (select(runs, map="rank", method=method, noise=(0.0, NOISE)[k], given=given) for given in (5, 10))
+        return median(two, "error") if k == 0 else median(two, "error") / median(one, "error")
+
+    shown = np.array([[loss(method, k) for k in (0, 1)] for method in solvers])
+    order = matplotlib.colors.LogNorm(1, 100)
+    axes[3].imshow(
+        np.column_stack([np.clip(shown[:, 0] / SUCCESS, 1e-3, None), shown[:, 1]]), aspect="auto", cmap="viridis_r", norm=order
+    )
+    for i, (exact, ratio) in enumerate(shown):
+        axes[3].text(0, i, f"{exact:.0e}", ha="center", va="center", fontsize=7, color="w" if exact > 30 * SUCCESS else "k")
+        axes[3].text(1, i, f"{ratio:.1f}", ha="center", va="center", fontsize=7, color="w" if ratio > 30 else "k")
+    axes[3].set_xticks([0, 1], ["exact: error", "noise: error\n/ that at rank 5"])
+    axes[3].set_yticks(range(len(solvers)), [])
+    axes[3].set_title("rank 10 given for 5", fontsize=10)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--report", action="store_true", help="only write the page")
+    parser.add_argument("--instances", type=int)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seconds", type=float, help="most CPU seconds of one run")
+    parser.add_argument("--solvers", nargs="*", default=list(SOLVERS))
+    parser.add_argument("--log", type=Path)
+    args = parser.parse_args()
+    log = args.log or (Path("build/bench") if args.quick else RESULTS) / "solver_maps.jsonl"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    instances, limit = args.instances or (3 if args.quick else 50), args.seconds or (5.0 if args.quick else 60.0)
+    jobs = [
+        (*point, method, seed) for seed in range(instances) for point in points(args.quick, limit) for method in args.solvers
+    ]
+    if not args.report:
+        run_jobs(solve, jobs, log, KEYS, args.workers)
+    report(log, "python benchmarks/solver_maps.py" + " --quick" * args.quick)
+
+
+if __name__ == "__main__":
+    main()
