@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -20,6 +21,15 @@ def test_every_promise_is_kept_under_random_attacks(name):
     outcomes, failures = fuzz.attack(name, fuzz.FAMILIES[name][1])
     assert outcomes
     assert not failures, "\n".join(failures)
+
+
+def test_the_page_names_tests_that_exist_and_all_families():
+    root = Path(__file__).resolve().parents[1]
+    text = (root / "docs/project/reliability.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(tests/[\w/.]+)`", text))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not (root / name).exists()] == []
+    assert set(fuzz.FAMILIES) <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_a_broken_promise_is_counted_with_its_seed(monkeypatch):

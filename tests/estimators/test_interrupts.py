@@ -64,6 +64,18 @@ def test_the_fit_is_kept_where_ctrl_c_comes_at_the_end(data, monkeypatch):
     np.testing.assert_array_equal(model.predict(data[0]), whole.predict(data[0]))
 
 
+@pytest.mark.parametrize("at", [1, 2, 3, 6])
+def test_ctrl_c_in_an_implicit_fit_keeps_the_last_iteration_or_finishes_the_first(data, monkeypatch, at):
+    room, calls = importlib.import_module("lorank.factorization.implicit"), []
+    monkeypatch.setattr(room, "half_sweep", interrupting(room.half_sweep, at, calls))
+    model = lr.ImplicitFactorization(rank=3, regularization=0.1, zeros=0.1, max_iter=8).fit(data[0])
+    monkeypatch.undo()
+    assert (model.status_, model.n_iter_) == ("interrupted", max((at - 1) // 2, 1))
+    if at < 3:
+        first = lr.ImplicitFactorization(rank=3, regularization=0.1, zeros=0.1, max_iter=1).fit(data[0])
+        np.testing.assert_array_equal(model.user_factors_, first.user_factors_)
+
+
 def test_ctrl_c_keeps_the_fit_of_the_imputer(monkeypatch):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((50, 2)) @ rng.standard_normal((2, 8))
