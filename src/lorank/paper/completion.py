@@ -43,8 +43,8 @@ class _Completion(Experiment):
 SIZES: dict[str, tuple[tuple[Any, ...], ...]] = {
     "tiny": ((1, 5, (40, 60), 2, 100, 20.0, 20.0, 5.0, TUNING_SEEDS),),
     "quick": (
-        (10, 5, (500, 1000, 2000), 2, 600, 4.0, 4.0, 1.0, TUNING_SEEDS[:1]),
-        (50, 6, (1000,), 2, 600, 4.0, 4.0, 1.0, TUNING_SEEDS[:1]),
+        (10, 5, (500, 1000, 2000), 2, 600, 4.0, 2.0, 1.0, TUNING_SEEDS[:1]),
+        (50, 6, (1000,), 2, 600, 4.0, 2.0, 1.0, TUNING_SEEDS[:1]),
     ),
     "paper": (
         (10, 5, (1000, 2000, 4000, 6000, 8000, 10_000, 15_000, 20_000), 5, 10_000, 120.0, 60.0, 10.0, MORE_SEEDS),
@@ -81,7 +81,7 @@ class CompletionSize(_Completion):
 # n, rank, oversampling, oversampling with tuning, tests, limits: iterations, seconds, seconds of NIHT, of a tuning run
 OVERSAMPLING: dict[str, tuple[Any, ...]] = {
     "tiny": (50, 1, (5, 8), (5, 8), 2, 100, 20.0, 20.0, 20.0),
-    "quick": (1000, 10, (3, 5, 9, 15), (3, 9), 2, 600, 5.0, 4.0, 1.0),
+    "quick": (1000, 10, (3, 5, 9, 15), (3, 9), 2, 600, 5.0, 2.0, 1.0),
     "paper": (10_000, 10, tuple(range(3, 16)), (3, 4, 6, 9, 12), 5, 6000, 60.0, 30.0, 10.0),
 }
 
@@ -121,7 +121,7 @@ LEVELS = tuple(float(f"{level:.4g}") for level in np.logspace(-4, -1, 8))
 # n, rank, levels, levels with tuning, tests, limits: iterations, seconds, seconds of NIHT, seconds of a tuning run
 NOISE: dict[str, tuple[Any, ...]] = {
     "tiny": (60, 2, LEVELS[::7], LEVELS[::7], 2, 150, 20.0, 20.0, 20.0),
-    "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 4.0, 1.0),
+    "quick": (1000, 10, LEVELS[1::2], LEVELS[1::4], 2, 600, 5.0, 2.0, 1.0),
     "paper": (10_000, 10, LEVELS, (LEVELS[0], LEVELS[4], LEVELS[7]), 5, 3000, 60.0, 20.0, 10.0),
 }
 SLACK = 1.1  # errors within this factor count as the same

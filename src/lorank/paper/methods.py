@@ -102,7 +102,7 @@ COMPLETION = _SHARED | {
             *((Max(1e-3), 0.5), (Max(0.1), 1.0), (Median(), 1.0), (Median(0.01), 0.7), (Median(), 0.5), (Median(0.1), 0.35)),
         ),
     ),
-    "rgd": _constant(_canonical, _every((1.0, 0.7, 0.5, 0.35, 0.2, 0.14, 0.1, 0.057, 0.04, 0.028, 0.02, 0.014))),
+    "rgd": _constant(_canonical, _every((1.4, 1.0, 0.8, 0.7, 0.5, 0.4, 0.35, 0.2, 0.14, 0.1, 0.04, 0.02))),
     "shampoo": _constant(
         Shampoo,
         (

@@ -91,7 +91,7 @@ class SensingSuccess(_Sensing):
             return [Point(base, compared, seeds=(), max_iter=100), *points]
         quick = scale == "quick"
         ranks, trials = ((2, 8), 2) if quick else (range(2, 13, 2), 10)
-        counts = range(200, 1001, 200) if quick else range(100, 1001, 100)
+        counts = range(400, 1001, 200) if quick else range(100, 1001, 100)
         tuning = Point(TUNED_AT, compared, seeds=(), max_iter=500)
         return [tuning, *(self._point(rank, m, trials, compared) for rank in ranks for m in counts)]
 
