@@ -1,6 +1,7 @@
 """Options of ``lorank complete``, ``predict``, ``recommend``, ``diagnose``, ``evaluate``, ``inspect`` and ``serve``."""
 # No "from __future__ import annotations" here: typer evaluates the annotations.
 
+import dataclasses
 import importlib.util
 from pathlib import Path
 from typing import Annotated
@@ -8,39 +9,10 @@ from typing import Annotated
 import typer
 
 from . import driver, model_files
-from .errors import UsageError, cli_errors
-from .models import Estimator, FitOptions, ImplicitFeedback, Ratings
-from .options import (
-    COLUMNS,
-    DUPLICATES,
-    OUTPUT,
-    Cluster,
-    Col,
-    ColFeatures,
-    Device,
-    Duplicates,
-    Header,
-    Implicit,
-    Json,
-    LossName,
-    MaxMemory,
-    Nonnegative,
-    PartitionsDir,
-    Quiet,
-    Rank,
-    Regularization,
-    Report,
-    Row,
-    RowFeatures,
-    Seed,
-    Value,
-    Verbose,
-    check_word,
-    decode_argument,
-    flag,
-    option,
-)
-from .output import MODEL, PAGE, TABLE, check_output_path, show
+from .errors import Outcome, UsageError
+from .models import FitOptions
+from .options import COLUMNS, OUTPUT, Col, Columns, Header, Report, Row, check_word, command, decode_argument, flag, option
+from .output import MODEL, PAGE, TABLE, check_output_path
 from .sources import File, PartitionOptions, Partitions, Source, choose_source
 
 ORDERS = ("affinity", "popularity", "rating")
@@ -57,17 +29,12 @@ Files = Annotated[
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by complete.")]
 
 
+@command
 def complete(
     files: Files,
-    row: Row = None,
-    col: Col = None,
-    value: Value = None,
-    header: Header = None,
-    rank: Rank = "auto",
-    regularization: Regularization = "auto",
-    loss: LossName = "squares",
-    nonnegative: Nonnegative = False,
-    implicit: Implicit = False,
+    columns: Columns,
+    fit: FitOptions,
+    large: PartitionOptions,
     exposure: Annotated[
         str | None,
         option(
@@ -77,35 +44,21 @@ def complete(
             help="Column of exposures (with --loss poisson); the model predicts rates.",
         ),
     ] = None,
-    row_features: RowFeatures = None,
-    col_features: ColFeatures = None,
-    seed: Seed = 0,
-    device: Device = None,
-    max_memory: MaxMemory = None,
-    cluster: Cluster = None,
-    partitions_dir: PartitionsDir = None,
-    duplicates: Duplicates = "error",
     out: Annotated[
         Path | None, option("-o", "--out", panel=OUTPUT, metavar="FILE", help="Write the model to this .lorank file.")
     ] = None,
     report: Report = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Fit a model to ratings, for predictions and recommendations. Ctrl-C ends the fit with the best model so far."""
-    with cli_errors():
-        check_output_path(out, MODEL, "a model")
-        check_output_path(report, PAGE, "a report", "--report")
-        large = PartitionOptions(max_memory, cluster, partitions_dir, check_word(duplicates, DUPLICATES, "--duplicates"))
-        options = FitOptions(rank, regularization, loss, exposure, row_features, col_features, nonnegative, seed, device)
-        estimator: Estimator = ImplicitFeedback(options) if implicit else Ratings(options)
-        source: Source = Partitions(files, (row, col, value), header, large, implicit=True)
-        if not implicit:
-            source = choose_source(files, (row, col, value), large, exposure, header)
-        show(driver.complete(source, estimator, out, report), as_json)
+    check_output_path(out, MODEL, "a model")
+    check_output_path(report, PAGE, "a report", "--report")
+    source: Source = Partitions(files, columns.names, columns.header, large, implicit=True)
+    if not fit.implicit:
+        source = choose_source(files, columns.names, large, exposure, columns.header)
+    return driver.complete(source, dataclasses.replace(fit, exposure=exposure).estimator(), out, report)
 
 
+@command
 def predict(
     model: Model,
     files: Annotated[
@@ -128,17 +81,13 @@ def predict(
         float | None,
         option("--interval", panel=OUTPUT, metavar="SHARE", help="Add prediction intervals of this coverage, e.g. 0.9."),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Predict values at pairs of row and column."""
-    with cli_errors():
-        check_output_path(out, TABLE, "a table")
-        source = File(files, (row, col, None), header)
-        show(driver.predict(source, model_files.load_estimator(model), out, interval), as_json)
+    check_output_path(out, TABLE, "a table")
+    return driver.predict(File(files, (row, col, None), header), model_files.load_estimator(model), out, interval)
 
 
+@command
 def recommend(
     model: Model,
     row: Annotated[str | None, option("--row", metavar="ID", help="Row id, such as a user id.")] = None,
@@ -162,30 +111,24 @@ def recommend(
         Path | None,
         option("-o", "--out", panel=OUTPUT, metavar="FILE", help="With --all: a .csv or .tsv file, or a .parquet folder."),
     ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Recommend columns for a row (items for a user), or for all rows."""
-    with cli_errors():
-        if order is not None:
-            check_word(order, ORDERS, "--order-by")
-        if every == (row is not None) or every == (out is None):
-            raise UsageError("recommend takes --row ID, or --all with -o FILE for every row")
-        check_output_path(out, TABLE, "a table")
-        options, estimator = driver.RecommendOptions(n, order, include_seen), model_files.load_estimator(model)
-        if out is not None:
-            show(driver.recommend_all(estimator, out, ratings, options), as_json)
-        else:
-            show(driver.recommend(estimator, decode_argument(str(row)), options), as_json)
+    if order is not None:
+        check_word(order, ORDERS, "--order-by")
+    if every == (row is not None) or every == (out is None):
+        raise UsageError("recommend takes --row ID, or --all with -o FILE for every row")
+    check_output_path(out, TABLE, "a table")
+    options, estimator = driver.RecommendOptions(n, order, include_seen), model_files.load_estimator(model)
+    if out is not None:
+        return driver.recommend_all(estimator, out, ratings, options)
+    return driver.recommend(estimator, decode_argument(str(row)), options)
 
 
+@command
 def diagnose(
     files: Files,
-    row: Row = None,
-    col: Col = None,
-    value: Value = None,
-    header: Header = None,
+    columns: Columns,
+    large: PartitionOptions,
     rank: Annotated[
         int | None,
         option(
@@ -194,26 +137,16 @@ def diagnose(
             help="Rank of the model to be fitted; by default the largest one that the ratings suffice for.",
         ),
     ] = None,
-    max_memory: MaxMemory = None,
-    cluster: Cluster = None,
-    partitions_dir: PartitionsDir = None,
-    duplicates: Duplicates = "error",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Check whether ratings suffice for a model, without fitting one."""
-    with cli_errors():
-        large = PartitionOptions(max_memory, cluster, partitions_dir, check_word(duplicates, DUPLICATES, "--duplicates"))
-        show(driver.diagnose(choose_source(files, (row, col, value), large, header=header), rank), as_json)
+    return driver.diagnose(choose_source(files, columns.names, large, header=columns.header), rank)
 
 
+@command
 def evaluate(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Ratings: one file, as for complete.")],
-    row: Row = None,
-    col: Col = None,
-    value: Value = None,
-    header: Header = None,
+    columns: Columns,
+    fit: FitOptions,
     time: Annotated[
         str | None,
         option("--time", panel=COLUMNS, metavar="COLUMN", help="Column of times: the latest values of each row are held out."),
@@ -224,42 +157,23 @@ def evaluate(
     ] = None,
     holdout: Annotated[float, option("--holdout", metavar="SHARE", help="Share of each row's values that is held out.")] = 0.2,
     n: Annotated[int, option("-n", metavar="N", help="Length of the lists.")] = 10,
-    rank: Rank = "auto",
-    regularization: Regularization = "auto",
-    loss: LossName = "squares",
-    nonnegative: Nonnegative = False,
-    implicit: Implicit = False,
-    row_features: RowFeatures = None,
-    col_features: ColFeatures = None,
-    seed: Seed = 0,
-    device: Device = None,
     report: Report = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Compare recommendations of a model and of baselines with held-out values."""
-    with cli_errors():
-        check_output_path(report, PAGE, "a report", "--report")
-        if len(files) > 1:
-            raise UsageError(f"evaluate takes one file, got {len(files)}: join them first")
-        options = FitOptions(rank, regularization, loss, None, row_features, col_features, nonnegative, seed, device)
-        estimator: Estimator = ImplicitFeedback(options) if implicit else Ratings(options)
-        source = File(files, (row, col, value), header, time)
-        show(driver.evaluate(source, estimator, report, positive, holdout, n), as_json)
+    check_output_path(report, PAGE, "a report", "--report")
+    if len(files) > 1:
+        raise UsageError(f"evaluate takes one file, got {len(files)}: join them first")
+    source = File(files, columns.names, columns.header, time)
+    return driver.evaluate(source, fit.estimator(), report, positive, holdout, n)
 
 
-def inspect(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")],
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+@command
+def inspect(model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")]) -> Outcome:
     """Show the content of a model file."""
-    with cli_errors():
-        model_files.inspect(model, as_json)
+    return model_files.inspect(model)
 
 
+@command
 def serve(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of ratings or of implicit feedback.")],
     port: Annotated[int, typer.Option(metavar="PORT", help="Port; 0 selects a free one.", min=0, max=65535)] = 8765,
@@ -272,17 +186,14 @@ def serve(
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", metavar="", help="Open the page in a browser, if there is a display.")
     ] = True,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
 ) -> None:
     """Start a web page with recommendations, similar items and explanations of a model."""
-    with cli_errors():
-        missing = [name for name in SERVE_NEEDS if importlib.util.find_spec(name) is None]
-        if missing:
-            raise ImportError(f'this needs {" and ".join(missing)}: pip install "lorank[serve]"')
-        from ..io.format_hints import check_is_local
-        from ..serve.server import serve as run
+    missing = [name for name in SERVE_NEEDS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f'this needs {" and ".join(missing)}: pip install "lorank[serve]"')
+    from ..io.format_hints import check_is_local
+    from ..serve.server import serve as run
 
-        check_is_local(model)
-        model_files.check_not_table(model)
-        run(model, host, port, titles, browser)
+    check_is_local(model)
+    model_files.check_not_table(model)
+    run(model, host, port, titles, browser)

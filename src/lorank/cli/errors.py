@@ -6,7 +6,7 @@ import contextlib
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..common.checks import ParameterError
@@ -100,3 +100,8 @@ def print_note(line: str) -> None:
     """Print a line to standard error, unless ``--quiet`` was given."""
     if not is_quiet():
         print_error(line)
+
+
+def join_or(words: Sequence[str]) -> str:
+    """``a, b or c``."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

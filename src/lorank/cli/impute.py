@@ -11,31 +11,30 @@ from ..common.blas_threads import one_blas_thread
 from ..common.checks import counted
 from ..io.archive import FileError
 from ..io.delimited_text import polars
-from .errors import UsageError, cli_errors, print_note
+from .errors import Outcome, UsageError, print_note
 from .options import (
     COLUMNS,
     OUTPUT,
     Device,
     Header,
-    Json,
-    Quiet,
     Report,
     Seed,
-    Verbose,
     check_device,
     check_word,
+    command,
     flag,
     integer_or_word,
     number_or_word,
     option,
 )
 from .options import MODEL as FIT
-from .output import MODEL, PAGE, TABLE, check_output_path, print_json, progress
+from .output import MODEL, PAGE, TABLE, check_output_path, progress
 
 MAX_SHOWN = 8  # columns
 REFINES = ("auto", "trees", "none")
 
 
+@command
 def impute(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A table: CSV, TSV or Parquet.")],
     out: Annotated[
@@ -87,48 +86,42 @@ def impute(
         option("--use-model", panel=FIT, metavar="FILE", help="Fill with a saved model (--model) instead of fitting one."),
     ] = None,
     report: Report = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-) -> None:
+) -> Outcome:
     """Fill missing values of a table: numbers, integers and categories. Files may be larger than memory."""
-    with cli_errors():
-        file = files[0]
-        if len(files) > 1:
-            raise UsageError(f"impute takes one file, got {len(files)}: join them first")
-        check_output_path(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
-        check_output_path(model, MODEL, "a model", "--model")
-        check_output_path(report, PAGE, "a report", "--report")
-        check_word(refine, REFINES, "--refine")
-        check_device(device)
-        if ordered and time is not None:
-            raise UsageError("--ordered is for series without a column of times: leave out --time")
-        low_rank: dict[str, Any] = {
-            "rank": integer_or_word(rank, ("auto",), "--rank"),
-            "regularization": number_or_word(regularization, ("auto", "learned"), "--regularization"),
-            "device": device,
-        }
-        fit_options = {**low_rank, "time": time, "ordered": ordered, "refine": refine, "seed": seed}
-        options: dict[str, Any] = {"time": True if ordered else time, "refine": refine}
-        if low_rank != {"rank": "auto", "regularization": "auto", "device": None}:
-            if time is not None or ordered or refine != "auto":
-                raise UsageError("--time and --refine need the default model: leave out --rank, --regularization and --device")
-            options = {"method": "low-rank", **low_rank}
-        from ..tables import TableImputer
+    file = files[0]
+    if len(files) > 1:
+        raise UsageError(f"impute takes one file, got {len(files)}: join them first")
+    check_output_path(out, (*TABLE, ".csv.gz", ".tsv.gz", ".tab", ".txt"), "a table")
+    check_output_path(model, MODEL, "a model", "--model")
+    check_output_path(report, PAGE, "a report", "--report")
+    check_word(refine, REFINES, "--refine")
+    check_device(device)
+    if ordered and time is not None:
+        raise UsageError("--ordered is for series without a column of times: leave out --time")
+    low_rank: dict[str, Any] = {
+        "rank": integer_or_word(rank, ("auto",), "--rank"),
+        "regularization": number_or_word(regularization, ("auto", "learned"), "--regularization"),
+        "device": device,
+    }
+    fit_options = {**low_rank, "time": time, "ordered": ordered, "refine": refine, "seed": seed}
+    options: dict[str, Any] = {"time": True if ordered else time, "refine": refine}
+    if low_rank != {"rank": "auto", "regularization": "auto", "device": None}:
+        if time is not None or ordered or refine != "auto":
+            raise UsageError("--time and --refine need the default model: leave out --rank, --regularization and --device")
+        options = {"method": "low-rank", **low_rank}
+    from ..tables import TableImputer
 
-        imputer = TableImputer(random_state=seed, **options)
-        if use_model is not None:
-            imputer = _load(use_model, fit_options)
-        summary = fill(file, out, imputer, model, report, tuple(missing or ()), header)
-        if as_json:
-            print_json(summary)
-            return
-        gaps, cells = counted(summary["gaps"], "missing value"), counted(summary["cells"], "cell")
-        print(f"{gaps} of {cells} filled at rank {summary['rank']}: {out}")
-        if summary["left_alone"]:
-            print(f"not imputed: {', '.join(summary['left_alone'])}")
-        if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:
-            print(f"no missing values: if each line is one observation (row, column, value), use lorank complete {file}")
+    imputer = TableImputer(random_state=seed, **options)
+    if use_model is not None:
+        imputer = _load(use_model, fit_options)
+    summary = fill(file, out, imputer, model, report, tuple(missing or ()), header)
+    gaps, cells = counted(summary["gaps"], "missing value"), counted(summary["cells"], "cell")
+    lines = [f"{gaps} of {cells} filled at rank {summary['rank']}: {out}"]
+    if summary["left_alone"]:
+        lines.append(f"not imputed: {', '.join(summary['left_alone'])}")
+    if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:
+        lines.append(f"no missing values: if each line is one observation (row, column, value), use lorank complete {file}")
+    return Outcome(summary, "\n".join(lines))
 
 
 @one_blas_thread

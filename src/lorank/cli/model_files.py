@@ -9,8 +9,9 @@ import numpy as np
 
 from ..common.checks import did_you_mean
 from ..io.archive import FileError
+from .errors import Outcome
 from .models import Estimator, ImplicitFeedback, Ratings, summarize
-from .output import TABLE, print_json
+from .output import TABLE
 
 MAX_COMPARED = 5000  # ids compared with an unknown one: more would take seconds
 
@@ -49,8 +50,8 @@ def check_not_table(path: Path) -> None:
         ) from None
 
 
-def inspect(path: Path, as_json: bool) -> None:
-    """Print the content of a model file."""
+def inspect(path: Path) -> Outcome:
+    """The content of a model file."""
     from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
     from ..io.archive import written_by
 
@@ -59,12 +60,9 @@ def inspect(path: Path, as_json: bool) -> None:
     if isinstance(model, (MatrixCompletion, ImplicitFactorization, EASE)):
         summary["some_rows"] = load_estimator(path).ids[0][:5]
         summary["labels"] = getattr(model.state_, "labels", None)
-    if as_json:
-        print_json(summary)
-        return
-    for key, content in summary.items():
-        if content is not None and key not in ("curve", "diagnosis"):
-            print(f"{key:>16}  {', '.join(map(str, content)) if isinstance(content, (list, np.ndarray)) else content}")
+    shown = [(key, one) for key, one in summary.items() if one is not None and key not in ("curve", "diagnosis")]
+    texts = [(key, ", ".join(map(str, one)) if isinstance(one, (list, np.ndarray)) else one) for key, one in shown]
+    return Outcome(summary, "\n".join(f"{key:>16}  {text}" for key, text in texts))
 
 
 def near_ids(asked: str, known: np.ndarray) -> str:

@@ -12,7 +12,21 @@ import numpy as np
 from ..common.checks import counted
 from ..common.version import __version__
 from .errors import UsageError
-from .options import check_device, check_word, integer_or_word, number_or_word
+from .options import (
+    ColFeatures,
+    Device,
+    Implicit,
+    LossName,
+    Nonnegative,
+    Rank,
+    Regularization,
+    RowFeatures,
+    Seed,
+    check_device,
+    check_word,
+    integer_or_word,
+    number_or_word,
+)
 from .output import print_columns, progress
 from .sources import File, Partitions, Source, counted_passes
 
@@ -23,15 +37,20 @@ FITTING = "fitting (Ctrl-C ends with the best model so far)"
 class FitOptions:
     """Options that determine a model, as given on the command line."""
 
-    rank: str = "auto"
-    regularization: str = "auto"
-    loss: str = "squares"
-    exposure: str | None = None
-    row_features: Path | None = None
-    col_features: Path | None = None
-    nonnegative: bool = False
-    seed: int = 0
-    device: str | None = None
+    rank: Rank = "auto"
+    regularization: Regularization = "auto"
+    loss: LossName = "squares"
+    nonnegative: Nonnegative = False
+    implicit: Implicit = False
+    row_features: RowFeatures = None
+    col_features: ColFeatures = None
+    seed: Seed = 0
+    device: Device = None
+    exposure: str | None = None  # an option of ``complete`` alone
+
+    def estimator(self) -> Estimator:
+        """The model that the options ask for."""
+        return ImplicitFeedback(self) if self.implicit else Ratings(self)
 
     def beyond_defaults(self, *names: str) -> Iterator[str]:
         """Those options among the named ones that were given, as on the command line."""

@@ -1,7 +1,11 @@
 """Options of the commands: declarations that several commands share, help pages, and conversion of text to values."""
 # No "from __future__ import annotations" here: typer evaluates the annotations.
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +13,8 @@ import typer
 from typer.core import TyperCommand
 
 from ..common.checks import did_you_mean
-from .errors import UsageError, set_verbosity
+from .errors import UsageError, cli_errors, join_or, set_verbosity
+from .output import show
 
 COLUMNS, MODEL, OUTPUT, LARGE = "Columns", "Model", "Output", "Large data"  # panels of the help page
 LOSSES = ("squares", "robust", "huber", "absolute", "cauchy", "tukey", "logistic", "ordinal", "poisson")
@@ -149,6 +154,58 @@ Verbose = Annotated[
 ]
 
 
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Columns of a file of ratings, and whether it has a header."""
+
+    row: Row = None
+    col: Col = None
+    value: Value = None
+    header: Header = None
+
+    @property
+    def names(self) -> tuple[str | None, str | None, str | None]:
+        return self.row, self.col, self.value
+
+
+def command(function: Callable[..., Any]) -> Callable[..., None]:
+    """A command from a function that returns an Outcome, or None if it prints by itself.
+
+    A parameter whose type is a dataclass stands for the options that are the annotated fields of the class. ``--json`` (with an
+    Outcome), ``--quiet`` and ``--verbose`` are added, the outcome is printed, and errors are lines with an exit code.
+    """
+    hints, groups = typing.get_type_hints(function, include_extras=True), {}
+    parameters: dict[str, tuple[Any, Any]] = {}  # annotation and default
+    for name, parameter in inspect.signature(function).parameters.items():
+        if dataclasses.is_dataclass(hints[name]):
+            own = typing.get_type_hints(hints[name], include_extras=True)
+            found = [one for one in dataclasses.fields(hints[name]) if typing.get_origin(own[one.name]) is Annotated]
+            groups[name] = [one.name for one in found]
+            parameters |= {one.name: (own[one.name], one.default) for one in found}
+        else:
+            parameters[name] = hints[name], parameter.default
+    shared = {"as_json": Json, "quiet": Quiet, "verbose": Verbose}
+    parameters |= {
+        name: (hint, False) for name, hint in shared.items() if name != "as_json" or hints["return"] is not type(None)
+    }
+
+    @functools.wraps(function)
+    def run(**given: Any) -> None:
+        flags = {name: given.pop(name, False) for name in shared}
+        with cli_errors():
+            for name, own in groups.items():
+                given[name] = hints[name](**{one: given.pop(one) for one in own})
+            outcome = function(**given)
+            if outcome is not None:
+                show(outcome, flags["as_json"])
+
+    del run.__wrapped__
+    made = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY, default=d, annotation=h) for n, (h, d) in parameters.items()]
+    run.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+    run.__annotations__ = {name: hint for name, (hint, _) in parameters.items()}
+    return run
+
+
 # -- text to values ----------------------------------------------------------------------------------------------------
 def decode_argument(text: str) -> str:
     """An argument as UTF-8 text, also where the locale has another encoding."""
@@ -197,8 +254,3 @@ def check_device(device: str | None) -> None:
         there = ["cpu", *(f"cuda:{k}" for k in range(torch.cuda.device_count() if torch.cuda.is_available() else 0))]
         hint = "" if len(there) > 1 else " (PyTorch finds no GPU: run lorank doctor)"
         raise UsageError(f"--device must be {join_or(there)} on this machine, got {device!r}{hint}") from None
-
-
-def join_or(words: Sequence[str]) -> str:
-    """``a, b or c``."""
-    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

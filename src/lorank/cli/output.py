@@ -13,8 +13,7 @@ import numpy as np
 
 from ..io.archive import FileError, atomic
 from ..io.delimited_text import polars
-from .errors import UsageError, is_quiet, print_note
-from .options import join_or
+from .errors import UsageError, is_quiet, join_or, print_note
 
 MODEL = (".lorank",)
 TABLE = (".csv", ".tsv", ".parquet")

@@ -17,6 +17,7 @@ from ..distributed.backend import format_bytes
 from ..distributed.folder import MANIFEST, Folder
 from ..io.archive import FileError
 from .errors import UsageError
+from .options import DUPLICATES, Cluster, Duplicates, MaxMemory, PartitionsDir, check_word
 from .output import print_columns, progress
 
 ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")  # of files that may be read in blocks
@@ -45,10 +46,13 @@ class PartitionOptions:
         Treatment of repeated pairs: ``"error"``, ``"mean"``, ``"last"`` or ``"sum"``.
     """
 
-    max_memory: str | None = None
-    cluster: str | None = None
-    folder: Path | None = None
-    duplicates: str = "error"
+    max_memory: MaxMemory = None
+    cluster: Cluster = None
+    folder: PartitionsDir = None
+    duplicates: Duplicates = "error"
+
+    def __post_init__(self) -> None:
+        check_word(self.duplicates, DUPLICATES, "--duplicates")
 
     @property
     def given(self) -> bool:
