@@ -9,6 +9,7 @@ semidefinite and of trace one.
 
 import itertools
 
+import matplotlib.colors
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -73,7 +74,7 @@ figure, axes = plt.subplots(1, 4, figsize=(12.5, 3.3), layout="constrained", wid
 for axis, (title, picture) in zip(
     axes, {"state": state, "rank 2": result.state, "linear inversion": linear}.items(), strict=False
 ):
-    image = axis.imshow(np.abs(picture), cmap="magma", vmin=0, vmax=0.5)
+    image = axis.imshow(np.abs(picture), cmap="magma", norm=matplotlib.colors.PowerNorm(0.4, vmin=0, vmax=0.5))
     axis.set(title=title, xticks=[0, d - 1], yticks=[0, d - 1], xticklabels=["00000", "11111"], yticklabels=["00000", "11111"])
 figure.colorbar(image, ax=axes[:3], label="absolute value", shrink=0.85)
 for matrix, style, name in ((linear, "s", "linear inversion"), (result.state, "o", "rank 2"), (state, "k+", "state")):
