@@ -33,7 +33,7 @@ def recovery(instances: int) -> None:
     print("| samples | damping | " + " | ".join(f"{name}: recovered, iterations" for name in solvers) + " |")
     print("|" + "---|" * (len(solvers) + 2))
     for damping in (0.0, 3.0):
-        for samples in (50, 60, 80, 300):
+        for samples in (60, 80, 300):
             cells = []
             for solver in solvers.values():
                 iterations = []

@@ -25,6 +25,8 @@ TREE = {
     ],
     "Linear measurements of a matrix": [
         ("inner products with known matrices", "Sensing", "guides/sensing.html"),
+        ("expectations of Pauli matrices", "PauliTomography", "guides/sensing.html#quantum-states"),
+        ("samples of a sum of exponentials", "HankelCompletion", "guides/sensing.html#signals"),
         ("a custom linear map", "Sensing.from_functions", "guides/extending.html"),
     ],
     "Intensities without phases": [

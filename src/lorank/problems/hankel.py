@@ -20,7 +20,7 @@ from .problem import MatrixProblem
 
 BLOCK_BYTES = 1 << 24  # of transforms that are in memory at a time
 LIMIT = 1 << 40  # samples of a signal
-MIN_OVERSAMPLING = 5.0  # samples per degree of freedom for the noise test
+MIN_OVERSAMPLING = 6.0  # samples per degree of freedom for the noise test
 ROUNDING = 32 * float(np.finfo(float).eps)  # of squared norms, relative
 
 
@@ -263,7 +263,7 @@ class HankelCompletion(MatrixProblem):
         return self.gradient(X).sample_norm
 
     def noise_is_testable(self, rank: Any, residual: float) -> bool:
-        """With five samples per degree of freedom; with four, residuals of wrong frequencies looked like noise."""
+        """With six samples per degree of freedom; with five, residuals of wrong frequencies looked like noise."""
         return self.m >= MIN_OVERSAMPLING * self.dof(rank)
 
     def split(self, rng: np.random.Generator, share: float) -> tuple[HankelCompletion, HankelCompletion]:
