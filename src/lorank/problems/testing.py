@@ -147,7 +147,7 @@ def check_gradient(problem: Problem, rank: int, *, seed: int = 0) -> float:
     def objective(Z: FixedRank) -> float:
         at_Z = problem.gradient(Z)
         if problem.objective.has_parameters:
-            return float(G.objective.value(at_Z.residual, problem.y, backend))
+            vars(at_Z)["objective"] = G.objective  # with the parameters fitted at X
         return float(at_Z.residual_norm**2 / 2)
 
     f = objective(X)
