@@ -165,7 +165,7 @@ def test_arrays_whose_size_is_forged_are_refused(tmp_path, dtype, shape):
     """Arrays of nothing have any number of entries."""
     text = repr({"descr": dtype, "fortran_order": False, "shape": shape})
     text += " " * (63 - (10 + len(text)) % 64) + "\n"
-    array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(16)
+    array = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(0 if dtype.endswith("0") else 16)
     with pytest.raises(FileError, match=r"a\.npy"):
         read_archive(forged(tmp_path / "x", {"meta.json": header(), "a.npy": array}))
 
