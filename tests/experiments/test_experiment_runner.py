@@ -302,9 +302,7 @@ def test_a_killed_run_resumes(tmp_path, monkeypatch):
     run(experiment, tmp_path, monkeypatch)
     assert path.read_bytes().startswith(whole)
     assert not stored & set(made)
-    jobs = sum(
-        len(p.seeds) * len(p.methods) + sum(len(entry.grid) > 1 for entry in p.methods) for p in experiment.points("tiny")
-    )
+    jobs = sum(len(p.seeds) * len(p.methods) + sum(p.tunes(entry) for entry in p.methods) for p in experiment.points("tiny"))
     assert len(made) == len(set(made)) == jobs - len(stored)
 
 
