@@ -156,6 +156,7 @@ def report(log: Path, command: str) -> None:
         for kind in ("recovery", "condition")
     }
     limits = ", ".join(f"{d:g}" for d in sorted({d["limit"] for d in runs}))
+    days = ", ".join(sorted({d["date"] for d in runs}))
     about = {
         "Recovery": f"{sizes['recovery']}, rank 5, tol {TOL:g}. Smallest 1/q (observations per degree of freedom) from which "
         "the median relative error is below 1e-3; the published value for n = 1000; the share of all runs of the map "
@@ -170,7 +171,8 @@ def report(log: Path, command: str) -> None:
         "# All solvers on three maps",
         "",
         f"`{command}`: {instances} instance{'s' * (instances > 1)}, seeds from 0, covered patterns "
-        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {limits} CPU seconds a run. {versions()}.",
+        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {limits} CPU seconds a run. {days}, "
+        f"[the machine](index.md#the-machine) of these pages; {versions()}.",
         "",
         "![shares of recovered instances, iterations and errors](solver_maps.png)",
         "",
