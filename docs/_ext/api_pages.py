@@ -74,6 +74,7 @@ OTHER = {  # not imported by name: results, and arguments of custom functions an
         "estimators.recommendation.Recommendations",
         "estimators.recommendation.Explanation",
     ],
+    "Experiments over a grid of problems": ["experiments.run", "experiments.Benchmark", "experiments.Results"],
     "What models, metrics, rules and backends of your own meet": [
         "problems.Gradient",
         "loop.solver.Solver",

@@ -166,6 +166,18 @@ class Results:
         Runs, curves and tuning runs as objects.
     files : list of Path
         CSV files, figures, LaTeX tables and the page.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import lorank as lr
+    >>> def problem(seed, n):
+    ...     return lr.datasets.random_completion(n, n, 2, oversampling=6, seed=seed)
+    >>> experiment = lr.experiments.Benchmark(problem, ["rcg"], {"n": [40]}, seeds=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = lr.experiments.run(experiment, folder, formats=())
+    >>> sorted({path.suffix for path in results.files})
+    ['.csv', '.html', '.tex']
     """
 
     tables: Tables
