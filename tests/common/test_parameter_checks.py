@@ -225,6 +225,7 @@ OBJECTS = [
     (solvers.GaussNewton, "retraction", "one of 'projection', 'orthographic'", ["some", None, 1]),
     (solvers.GNMR, "variant", "one of 'updating', 'averaging', 'setting'", ["some", None, 1]),
     (solvers.SoftImpute, "alternating", "True or False", ["yes", None, 2]),
+    (starts.Spectral, "rescaled", "True or False", ["yes", None, 2]),
     (solvers.CGIHT, "safeguard", "a safeguard such as", [solvers.Safeguard, 1.05]),
     (solvers.RCG, "safeguard", "a safeguard such as", [solvers.Safeguard, None]),
     (solvers.RCG, "reweighting", r"a function of problem and state such as lorank\.phase\.Fisher\(\)", [Fisher, "fisher"]),

@@ -81,7 +81,12 @@ def test_a_result_records_its_settings(easy):
     )
 
 
-@pytest.mark.parametrize("rank", [0, -1, 51, 2.0, True, "2", None])
+def test_a_missing_rank_is_named(easy):
+    with pytest.raises(lr.ParameterError, match="rank is needed for Completion"):
+        lr.solve(easy[0])
+
+
+@pytest.mark.parametrize("rank", [0, -1, 51, 2.0, True, "2"])
 def test_bad_ranks(easy, rank):
     with pytest.raises(ValueError, match=r"rank must (lie between|be 'auto' or an integer from) 1 (and|to) 50"):
         lr.solve(easy[0], rank)

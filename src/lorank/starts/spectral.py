@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..common.checks import POSITIVE, Checked, parameter, whole
+from ..common.checks import POSITIVE, YES_OR_NO, Checked, parameter, whole
 from ..geometry import FixedRank, FixedRankManifold
 from ..geometry.truncated_svd import ImplicitMatrix, truncated_svd
 from ..problems import Gradient, Problem
@@ -42,7 +42,7 @@ class Spectral(Checked):
     tol: float = parameter(1e-3, POSITIVE)
     restarts: int = parameter(6, whole(1))
     depth: int = parameter(2, whole(1))
-    rescaled: bool = True
+    rescaled: bool = parameter(True, YES_OR_NO)
 
     needs: ClassVar[tuple[type, ...]] = (FixedRankManifold,)
 
