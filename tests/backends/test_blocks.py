@@ -31,6 +31,20 @@ def test_blocks_against_dense(width, weighted, dtype, backend):
     check_blocks(case, passes.with_weights(weights), width, None if weights is None else double(weights))
 
 
+def test_blocks_of_factors_in_single_precision(backend):
+    """ALS solves its systems in single precision, whatever the precision of the values and weights."""
+    case = random_case(np.random.default_rng(2), (13, 50), np.float64, empty_rows=[0, 7])
+    u, v = case.factors(3)
+    weights = case.weights()
+    passes, w = case.observations(backend).with_weights(weights), case.matrix(double(weights))
+    for side, (factor, seen) in enumerate(((v, w), (u, w.T))):
+        f = host(factor).astype(np.float32)
+        found = host(passes.blocks(side, backend.asarray(f)))
+        assert found.dtype == np.float32
+        size = np.einsum("ij,jk,jl->ikl", seen, np.abs(f), np.abs(f))
+        assert_close(found, np.einsum("ij,jk,jl->ikl", seen, double(f), double(f)), np.dtype(np.float32), 20, size.max())
+
+
 def test_blocks_of_nothing_are_zero(backend):
     case = random_case(np.random.default_rng(0), (4, 5), np.float64, density=0)
     check_blocks(case, case.observations(backend), 3)

@@ -20,7 +20,7 @@ Array = Any
 CHUNK = 1 << 24  # numbers in the matrices that are held at a time,
 DEVICE_CHUNK = 1 << 27  # and on a GPU: 1 GB, and five times that with factors and inverses
 BLOCK = 1 << 24  # numbers that are gathered at a time
-SCALARS = ("fixed", "noise", "covariance", "cycles", "tolerance")  # parameters that are no arrays
+OTHERS = ("weights", "fixed", "noise", "covariance", "cycles", "tolerance")  # weights have an order, the others are numbers
 
 
 def solve(order: Order, values: Array, given: RowSystems, kernels: tuple[Any, Any]) -> tuple[Array, Array | None, Array]:

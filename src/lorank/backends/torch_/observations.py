@@ -195,6 +195,7 @@ class TorchObservations(Observations):
     def blocks(self, side: int, factor: Array) -> Array:
         order, weights = (self.by_cols, self.column_weights) if side else (self.by_rows, self.weights)
         factor = evaluate([LazyArray.of(factor)])[0]
+        weights = None if weights is None else weights.to(factor.dtype.to_real())
         return self._kernels(factor)[1](order, factor, weights)
 
     def _normal_equations(self, columns: bool, given: RowSystems) -> tuple[Array, Array | None, Array]:
@@ -220,8 +221,8 @@ class TorchObservations(Observations):
             weights = self._double(self.column_weights if columns else self.weights)
         else:
             weights = self._double(given.weights)[self._to_columns] if columns else self._double(given.weights)
-        arrays = {name: self._double(a) for name, a in given._asdict().items() if name not in normal_equations.SCALARS}
-        return given._replace(**(arrays | {"weights": weights}))
+        arrays = {name: self._double(a) for name, a in given._asdict().items() if name not in normal_equations.OTHERS}
+        return given._replace(weights=weights, **arrays)
 
     def normal_steps(self, columns: bool, other: Array, prior: Array, ridge: Array, start: Array, steps: int) -> Array:
         other, start = self._own(other, start)
