@@ -13,7 +13,7 @@ import numpy as np
 
 from .observations import Array
 
-BLOCK = 1 << 19  # numbers of gathered rows that are in memory at a time
+BLOCK, DEVICE_BLOCK = 1 << 19, 1 << 22  # numbers of gathered rows at a time: in main memory, and on a GPU
 BITS = 5  # of a factor of a Walsh-Hadamard transform
 
 
@@ -95,7 +95,8 @@ class ArrayPauliSums:
 
     def _blocks(self, width: int) -> Any:
         """Slices of the matrices and of the distinct flips that are processed together."""
-        step = max(1, BLOCK // (width << self.qubits))
+        most = BLOCK if self.backend.in_main_memory else DEVICE_BLOCK
+        step = max(1, most // (width << self.qubits))
         for at in range(0, len(self.distinct), step):
             end = min(at + step, len(self.distinct))
             yield slice(int(self.indptr[at]), int(self.indptr[end])), slice(at, end)
