@@ -38,6 +38,16 @@ def test_two_devices_of_torch():
 
 
 @pytest.mark.needs("torch")
+def test_selection_on_partitions_of_torch():
+    """Held-out observations and the largest singular value, whose initial vector is an array of the host."""
+    one, two, _ = pair("partitions:3:torch:cpu+torch:cpu")
+    first, second = (lr.MatrixCompletion().fit(p) for p in (one, two))
+    everywhere = np.argwhere(np.ones(one.shape, bool))
+    expected = first.predict(everywhere)
+    assert np.abs(second.predict(everywhere) - expected).max() < 0.05 * np.abs(expected).max()
+
+
+@pytest.mark.needs("torch")
 def test_lazy_arrays_are_evaluated_at_the_end_of_a_program():
     """Lazy combinations of the PyTorch backend would hold all their operands."""
     import torch

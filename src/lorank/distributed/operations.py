@@ -42,6 +42,7 @@ REBUILT = frozenset(  # operations whose results are not arrays: snapshots do no
 
 
 # -- short operations; c is the context ------------------------------------------------------------------------------
+TALL = {"gram": (0, 1), "product": (0,), "minus": (0, 1), "plus": (0, 2)}  # operands that may be arrays of the host
 OPERATIONS: dict[str, Operation] = {
     # arrays
     "call": lambda c, function, *args: function(*args),
@@ -56,7 +57,7 @@ OPERATIONS: dict[str, Operation] = {
     "total": lambda c, a, axis: _small(c, a.sum() if axis is None else a.sum(axis)),
     "extreme": lambda c, a, name: float(getattr(a, name)()) if len(a) else None,  # "min" or "max"; None for an empty block
     "histogram": lambda c, a, edges: np.histogram(c.backend.to_numpy(a), edges)[0],
-    "concatenate": lambda c, *blocks: c.backend.concat(list(blocks)),
+    "concatenate": lambda c, *blocks: c.backend.concat([c.backend.asarray(a) for a in blocks]),
     "qr": lambda c, a: c.backend.qr(a),
     "block_solver": lambda c, stack: c.backend.block_solver(stack),
     "solve_blocks": lambda c, solver, a: solver(c.backend.asarray(a)),
@@ -72,7 +73,9 @@ OPERATIONS: dict[str, Operation] = {
     "products": lambda c, obs, p: obs.products(p),
     "product": lambda c, pair, side, a: pair[side](c.backend.asarray(a)),
     "kept_in_columns": lambda c, obs, taken: np.bincount(obs.host().indices, ~taken, c.n2),
-    "hold_out_columns": lambda c, obs, taken, kept: taken & (kept > 0)[obs.host().indices],  # not the last of a column
+    "hold_out_columns": lambda c, obs, taken, kept: (
+        taken & (c.backend.to_numpy(kept) > 0)[obs.host().indices]  # not the last of a column
+    ),
 }
 
 
@@ -114,7 +117,8 @@ def method(context: BlockContext, name: str, a: Any, *args: Any) -> Any:
 @operation
 def compute(context: BlockContext, name: str, *args: Any) -> Any:
     """A method of the backend. Lazy results are evaluated: kept from program to program, they would hold their operands."""
-    found = getattr(context.backend, name)(*args)
+    tall = TALL.get(name, ())
+    found = getattr(context.backend, name)(*(context.backend.asarray(a) if k in tall else a for k, a in enumerate(args)))
     return context.backend.asarrays(found)[0] if name in ("product", "minus", "plus") else found
 
 
