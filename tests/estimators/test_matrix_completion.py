@@ -211,6 +211,14 @@ def test_recommendations_are_the_largest_predictions(fitted, data):
         fitted.recommend(0, n=0)
 
 
+def test_orders_are_attributes_of_models_with_a_ranking_model(data):
+    model = lr.MatrixCompletion(1, "learned").fit(*data[:2])
+    assert "predict" in dir(model)
+    assert "order_" not in dir(model)
+    with pytest.raises(AttributeError, match="fit_ranking"):
+        model.order_  # noqa: B018
+
+
 def test_affinity_ranks_better_than_ratings_and_popularity():
     from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
 

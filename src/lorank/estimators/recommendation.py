@@ -223,12 +223,20 @@ class RecommendationMixin:
     @property
     def order_(self) -> str:
         """Order of :meth:`recommend`, as selected on held-out lists."""
-        return str(self.state_.require_ranking().order)
+        return str(self._ranking.order)
 
     @property
     def orders_(self) -> list[OrderCandidate]:
         """The orders that were compared on held-out lists, with their NDCG; empty where none were."""
-        return list(self.state_.require_ranking().candidates)
+        return list(self._ranking.candidates)
+
+    @property
+    def _ranking(self) -> Any:
+        """The ranking model; an AttributeError without one, as for all fitted attributes, so that ``dir`` leaves them out."""
+        try:
+            return self.state_.require_ranking()
+        except ValueError as error:
+            raise AttributeError(str(error)) from None
 
     def recommend(
         self,
