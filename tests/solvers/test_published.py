@@ -13,8 +13,8 @@ from lorank.loop.state import State
 from lorank.metrics import Canonical, Counts, Quotient
 from lorank.plans.registry import named_solver
 from lorank.solvers import CGIHT, GNMR, R2RILS, RTRMC, GaussNewton, LMaFit, SoftImpute
-from lorank.solvers.frames import require_two_factors
 from lorank.solvers.gnmr import least_norm_factors
+from lorank.solvers.least_squares import require_two_factors
 from lorank.solvers.rtrmc import Eliminated, truncated_cg
 from solver_cases import OF_ENTRIES, dense_case, ill_conditioned, steps
 

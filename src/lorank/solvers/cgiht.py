@@ -12,8 +12,8 @@ from ..geometry.truncated_svd import ImplicitMatrix
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
-from .frames import require_least_squares
 from .iht import hard_threshold
+from .least_squares import require_least_squares
 from .safeguard import SAFEGUARD, UNGUARDED, Safeguard, Trust
 
 

@@ -13,7 +13,7 @@ from ..geometry import FixedRank
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Gradient, MatrixProblem
-from .frames import require_two_factors
+from .least_squares import require_two_factors
 
 RESTART = 0.1  # share of the descent of the gradient that a conjugate direction must keep
 

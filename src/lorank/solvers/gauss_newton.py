@@ -10,7 +10,7 @@ from ..geometry import Weights, retract, retract_orthographic, riemannian_gradie
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
-from .frames import require_two_factors
+from .least_squares import require_two_factors
 from .tangent_system import Damping, TangentSystem
 
 

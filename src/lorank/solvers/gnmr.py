@@ -13,7 +13,7 @@ from ..geometry import FixedRank, Tangent, Weights, riemannian_gradient
 from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
-from .frames import require_two_factors
+from .least_squares import require_two_factors
 from .tangent_system import Damping, TangentSystem
 
 VARIANTS = {"updating": -1.0, "averaging": 0.0, "setting": 1.0}  # the paper's alpha

@@ -11,7 +11,7 @@ from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from ..problems.capabilities import TightFrame
-from .frames import imputed, require_two_factors
+from .least_squares import imputed, require_two_factors
 
 
 class Relaxation(NamedTuple):

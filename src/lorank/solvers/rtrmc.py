@@ -16,7 +16,7 @@ from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import Completion
 from ..problems.capabilities import FastALS, TightFrame
-from .frames import require_two_factors
+from .least_squares import require_two_factors
 
 ACCEPT, SHRINK, GROW = 0.1, 0.25, 0.75  # ratios of the actual to the predicted decrease
 ROUNDING = 1e3  # units of rounding of the objective below which decreases are not compared

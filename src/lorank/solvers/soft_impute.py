@@ -13,8 +13,8 @@ from ..loop.solver import Solver
 from ..loop.state import State
 from ..problems import MatrixProblem
 from ..problems.capabilities import TightFrame
-from .frames import imputation_step, imputed, require_two_factors
 from .iht import hard_threshold
+from .least_squares import imputation_step, imputed, require_two_factors
 
 EMPTY = 100  # units of rounding: singular values of directions that vanish, so that the rank is kept
 

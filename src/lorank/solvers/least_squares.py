@@ -1,4 +1,4 @@
-"""Shared parts of solvers on two factors and of solvers that impute: checks with messages, and the imputed matrix."""
+"""Shared parts of solvers for least squares: checks with messages, and the matrix whose observed entries are imputed."""
 
 from __future__ import annotations
 
