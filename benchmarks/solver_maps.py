@@ -1,16 +1,17 @@
 """All solvers with names on three maps: recovery, condition number, and a rank that is too large.
 
-    python benchmarks/solver_maps.py [--quick] [--instances 50] [--workers 2] [--seconds 60] [--solvers rcg gnmr]
+    python benchmarks/solver_maps.py [--quick] [--n 300] [--instances 50] [--workers 2] [--seconds 3] [--solvers rcg gnmr]
 
-Solves what the log does not have yet and writes the page: repeat an interrupted command to continue. ``--report`` only writes
-the page. Instances are those of recovery.py: covered patterns, singular values from n down to n / kappa geometrically; instance
-k has seed k. X is recovered where its relative error is below 1e-3; a run ends at a relative residual of 1e-13.
+Solves what the log does not have yet, instance by instance, and writes the page: repeat an interrupted command to continue.
+``--report`` only writes the page. Instances are those of recovery.py: covered patterns, singular values from n down to
+n / kappa geometrically; instance k has seed k. X is recovered where its relative error is below 1e-3.
 
-- recovery: n = 1000, rank 5, kappa 10 and 1e5, by observations per degree of freedom;
-- condition number: n = 500, rank 10, 4 observations per degree of freedom, tol 1e-6;
-- rank: n = 1000, rank 5 given as 5 and 10, exact data and 5 % noise, 6 observations per degree of freedom of rank 5.
+- recovery: rank 5, kappa 10 and 1e5, by observations per degree of freedom, tol 1e-13;
+- condition number: rank 10, 4 observations per degree of freedom, tol 1e-6;
+- rank: rank 5 given as 5 and 10, exact data and 5 % noise, 6 observations per degree of freedom of rank 5.
 
-``--quick``: n = 200, 3 instances, fewer points, at most 5 CPU seconds a run instead of 60, in build/bench.
+A job of the log is one instance of one point, solved by all solvers. ``--quick``: n = 200, 3 instances, fewer points, in
+build/bench.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,50 +27,67 @@ from typing import Any
 import numpy as np
 
 import lorank as lr
-from common import RESULTS, markdown, read, run_jobs, versions, write_csv
+from common import RESULTS, markdown, read, run_jobs, versions
 from lorank.plans import SOLVERS
 from recovery import MAX_ITER, PUBLISHED, SUCCESS, TOL, instance
 
 KEYS = ("map", "n", "rank", "given", "ratio", "kappa", "noise", "limit", "method", "seed")
-RATIOS, QUICK_RATIOS = [1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 4.0], [1.5, 2.0, 3.0]
-KAPPAS, QUICK_KAPPAS = [1.0, 10.0, 50.0, 200.0, 1e3, 1e4, 1e5], [1.0, 50.0, 1e3]
+FOUND = ("error", "iterations", "cpu_seconds", "status", "success", "names_rank")  # of one run, in this order in the log
+RATIOS = {10.0: [1.3, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0], 1e5: [1.5, 2.0, 3.0]}
+KAPPAS, QUICK_KAPPAS = [1.0, 10.0, 50.0, 200.0, 1e3, 1e4], [1.0, 50.0, 1e3]
 RANK_RATIO, NOISE, CONDITION_TOL = 6.0, 0.05, 1e-6
 NAMES = {"R2RILS": "r2rils", "RTRMC": "rtrmc", "LRGeomCG": "lrgeomcg", "ScaledGD": "scaledgd", "MatrixIRLS": "irls"}
 warnings.simplefilter("ignore")  # runs that do not converge are what the maps show
 
 
-def points(quick: bool, limit: float) -> Iterator[tuple]:
+def points(quick: bool, n: int, limit: float) -> Iterator[tuple]:
     """The points of the maps, without solver and seed: the first entries of KEYS."""
-    big, small = (200, 200) if quick else (1000, 500)
-    for ratio in QUICK_RATIOS if quick else RATIOS:
-        for kappa in (10.0, 1e5):
-            yield ("recovery", big, 5, 5, ratio, kappa, 0.0, limit)
+    for kappa, ratios in RATIOS.items():
+        for ratio in RATIOS[1e5] if quick else ratios:
+            yield ("recovery", n, 5, 5, ratio, kappa, 0.0, limit)
     for kappa in QUICK_KAPPAS if quick else KAPPAS:
-        yield ("condition", small, 10, 10, 4.0, kappa, 0.0, limit)
+        yield ("condition", n, 10, 10, 4.0, kappa, 0.0, limit)
     for noise in (0.0, NOISE):
         for given in (5, 10):
-            yield ("rank", big, 5, given, RANK_RATIO, 10.0, noise, limit)
+            yield ("rank", n, 5, given, RANK_RATIO, 10.0, noise, limit)
 
 
 def solve(job: tuple) -> dict:
-    kind, n, rank, given, ratio, kappa, noise, limit, method, seed = job
+    """One instance of a point by the solvers of the job, "all" or names with commas: the values of FOUND by name."""
+    kind, n, rank, given, ratio, kappa, noise, limit, methods, seed = job
     problem, truth = instance(ratio, kappa, "covered", seed, n, rank, noise)
     tol = CONDITION_TOL if kind == "condition" else TOL
-    cpu = time.process_time()
-    late = [lambda problem, state, clock: time.process_time() - cpu > limit]
-    try:
-        result = lr.solve(problem, given, method, tol=tol, max_iter=MAX_ITER, callbacks=late)
-    except lr.ParameterError as error:
-        return {"status": "refused", "advice": str(error), "error": float("nan"), "iterations": 0, "cpu_seconds": 0.0}
-    return {
-        "error": truth.distance(result.X) / truth.norm(),
-        "residual": result.residual,
-        "iterations": result.n_iter,
-        "cpu_seconds": round(time.process_time() - cpu, 3),
-        "status": str(result.status),
-        "success": result.status.success,
-        "names_rank": f"rank={rank}" in result.status.advice,
-    }
+    begin, runs = time.process_time(), {}
+    for method in SOLVERS if methods == "all" else methods.split(","):
+        cpu = time.process_time()
+        late = [lambda problem, state, clock, cpu=cpu: time.process_time() - cpu > limit]
+        try:
+            result = lr.solve(problem, given, method, tol=tol, max_iter=MAX_ITER, callbacks=late)
+        except lr.ParameterError:
+            runs[method] = (float("nan"), 0, 0.0, "refused", False, False)
+            continue
+        error, spent, status = truth.distance(result.X) / truth.norm(), time.process_time() - cpu, result.status
+        runs[method] = (
+            float(f"{error:.3g}"),
+            result.n_iter,
+            round(spent, 3),
+            str(status),
+            status.success,
+            f"rank={rank}" in status.advice,
+        )
+    return {"runs": runs, "cpu_seconds": round(time.process_time() - begin, 3)}
+
+
+def read_runs(log: Path) -> list[dict]:
+    """The runs of a log, one entry a solver; of repeated runs the last."""
+    found = {}
+    for job in read(log):
+        for method, values in job["runs"].items():
+            if method in SOLVERS:
+                place = (*(job[key] for key in KEYS if key not in ("limit", "method")), method)
+                found[place] = {**{key: job[key] for key in (*KEYS, "date", "machine")}, "method": method}
+                found[place] |= dict(zip(FOUND, values, strict=True))
+    return list(found.values())
 
 
 def select(runs: list[dict], **wanted: Any) -> list[dict]:
@@ -142,7 +161,7 @@ def rank_table(runs: list[dict], solvers: list[str]) -> list[dict]:
 
 
 def report(log: Path, command: str) -> None:
-    runs = [d for d in read(log) if d["method"] in SOLVERS]
+    runs = read_runs(log)
     solvers = [name for name in SOLVERS if any(d["method"] == name for d in runs)]
     tables = {
         "Recovery": recovery_table(runs, solvers),
@@ -150,36 +169,36 @@ def report(log: Path, command: str) -> None:
         "Rank": rank_table(runs, solvers),
     }
     out = log.with_suffix("")
-    instances = len({d["seed"] for d in runs})
-    sizes = {
-        kind: "n = " + ", ".join(map(str, sorted({d["n"] for d in select(runs, map=kind)})))
-        for kind in ("recovery", "condition")
-    }
-    limits = ", ".join(f"{d:g}" for d in sorted({d["limit"] for d in runs}))
-    days = ", ".join(sorted({d["date"] for d in runs}))
+    names = {key: ", ".join(map(str, sorted({d[key] for d in runs}))) for key in ("n", "limit", "date", "machine")}
+    instances = Counter(place[:-1] for place in {tuple(d[key] for key in KEYS if key != "limit") for d in runs}).values()
+    counted = " to ".join(map(str, dict.fromkeys((min(instances), max(instances)))))
+    cut = [d for d in runs if d["cpu_seconds"] > d["limit"]]
+    late = {name: len(select(cut, method=name)) for name in solvers}
+    worst = ", ".join(f"`{name}` {count}" for name, count in sorted(late.items(), key=lambda item: -item[1]) if count)
     about = {
-        "Recovery": f"{sizes['recovery']}, rank 5, tol {TOL:g}. Smallest 1/q (observations per degree of freedom) from which "
-        "the median relative error is below 1e-3; the published value for n = 1000; the share of all runs of the map "
-        "that recovered X; the median of CPU seconds.",
-        "Condition number": f"{sizes['condition']}, rank 10, 1/q = 4, tol {CONDITION_TOL:g}. Medians of iterations; where not "
-        "all runs converged, how many did.",
-        "Rank": f"{sizes['recovery']}, true rank 5, κ = 10, 1/q = {RANK_RATIO:g} of rank 5, given rank 5 or 10, exact data "
-        f"(tol {TOL:g}) or {NOISE:.0%} noise. Medians of relative errors and iterations; at rank 10 the share of runs with a "
-        "status of success, and of runs whose advice has the true rank.",
+        "Recovery": f"Rank 5, tol {TOL:g}. Smallest 1/q (observations per degree of freedom) from which the median relative "
+        "error is below 1e-3; the published value, for n = 1000; the share of all runs of the map that recovered X; the median "
+        "of CPU seconds.",
+        "Condition number": f"Rank 10, 1/q = 4, tol {CONDITION_TOL:g}. Medians of iterations; where not all runs converged, "
+        "how many did.",
+        "Rank": f"True rank 5, κ = 10, 1/q = {RANK_RATIO:g} of rank 5, given rank 5 or 10, exact data (tol {TOL:g}) or "
+        f"{NOISE:.0%} noise. Medians of relative errors and iterations; at rank 10 the share of runs with a status of success, "
+        "and of runs whose advice has the true rank.",
     }
     text = [
         "# All solvers on three maps",
         "",
-        f"`{command}`: {instances} instance{'s' * (instances > 1)}, seeds from 0, covered patterns "
-        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {limits} CPU seconds a run. {days}, "
-        f"[the machine](index.md#the-machine) of these pages; {versions()}.",
+        f"`{command}`: n = {names['n']}, {counted} instances of each point, seeds from 0, covered patterns "
+        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {names['limit']} CPU seconds a run. "
+        f"{names['date']}, {names['machine']}; {versions()}.",
+        "",
+        f"{len(cut)} of {len(runs)} runs reached the limit of CPU seconds{': ' * bool(worst)}{worst}.",
         "",
         "![shares of recovered instances, iterations and errors](solver_maps.png)",
         "",
     ]
     for title, rows in tables.items():
         text += [f"## {title}", "", about[title], "", *markdown(rows), ""]
-        write_csv(rows, out.with_name(f"{out.name}_{title.lower().replace(' ', '_')}.csv"))
     out.with_suffix(".md").write_text("\n".join(text))
     picture(runs, solvers, out.with_suffix(".png"))
     print("\n".join(text))
@@ -264,18 +283,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--report", action="store_true", help="only write the page")
+    parser.add_argument("--n", type=int)
     parser.add_argument("--instances", type=int)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, help="most CPU seconds of one run")
-    parser.add_argument("--solvers", nargs="*", default=list(SOLVERS))
+    parser.add_argument("--seconds", type=float, default=3.0, help="most CPU seconds of one run")
+    parser.add_argument("--solvers", nargs="*", choices=SOLVERS, help="these only; the others keep their runs")
     parser.add_argument("--log", type=Path)
     args = parser.parse_args()
     log = args.log or (Path("build/bench") if args.quick else RESULTS) / "solver_maps.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    instances, limit = args.instances or (3 if args.quick else 50), args.seconds or (5.0 if args.quick else 60.0)
-    jobs = [
-        (*point, method, seed) for seed in range(instances) for point in points(args.quick, limit) for method in args.solvers
-    ]
+    instances, n, solvers = args.instances or (3 if args.quick else 50), args.n or (200 if args.quick else 300), args.solvers
+    methods = ",".join(solvers) if solvers else "all"
+    jobs = [(*point, methods, seed) for seed in range(instances) for point in points(args.quick, n, args.seconds)]
     if not args.report:
         run_jobs(solve, jobs, log, KEYS, args.workers)
     report(log, "python benchmarks/solver_maps.py" + " --quick" * args.quick)
