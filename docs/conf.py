@@ -78,6 +78,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     "doc_module": ("lorank",),
     "image_scrapers": ("matplotlib",),
+    "reset_modules": ("matplotlib", "lorank.io.figures.use_style"),
     "write_computation_times": False,
 }
 

@@ -32,14 +32,14 @@ for name, options in cases.items():
 # An alternative for predictions from noisy data is a large rank with learned priors, which shrink the factors that the data
 # do not support (``MatrixCompletion``).
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.2), layout="constrained", sharey=True)
 for axis, (name, trials) in zip(axes, paths.items(), strict=True):
     ranks = [one.rank for one in trials]
-    axis.semilogy(ranks, [one.residual for one in trials], "s-", color="0.6", label="fitted")
+    axis.semilogy(ranks, [one.residual for one in trials], "s-", color="0.55", label="fitted")
     axis.semilogy(ranks, [one.held_out for one in trials], "o-", label="held out")
     best = next(one for one in trials if one.rank == chosen[name])
-    axis.plot(best.rank, best.held_out, "o", ms=12, mfc="none", color="tab:red", label="selected")
-    axis.set(title=name, xlabel="rank")
+    axis.plot(best.rank, best.held_out, "o", ms=12, mfc="none", color="C1", label="selected")
+    axis.set(title=name.capitalize().replace(", ", ",\n"), xlabel="rank")
     axis.set_xticks(ranks)
 axes[0].set_ylabel("relative error")
 axes[0].legend()

@@ -39,10 +39,14 @@ for n in sizes:
 # %%
 # The results are of a single seed. A line ends where the method did not converge in 300 iterations.
 
-figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axis = plt.subplots(figsize=(8, 4.4), layout="constrained")
 for name, counts in iterations.items():
     axis.loglog(sizes, counts, "o-", label=name)
-axis.set(xlabel="n", ylabel=f"iterations to 1e-4 (at most {limit})", title="rank 10, 5 observations per degree of freedom")
+axis.set(
+    xlabel="n",
+    ylabel=f"iterations to 1e-4 (at most {limit})",
+    title="Rank 10, 5 observations per degree of freedom",
+)
 axis.set_xticks(sizes, sizes)
 axis.minorticks_off()
 axis.set_ylim(3, 700)

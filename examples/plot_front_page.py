@@ -40,9 +40,11 @@ print(f"relative error {error:.1e}; {result.outliers.mask[wrong].mean():.0%} of 
 
 seen = np.full(truth.shape, np.nan)
 seen[rows, cols] = values
-figure, axes = plt.subplots(1, 3, figsize=(10, 3.55), layout="constrained")
-for axis, picture, title in zip(axes, (seen, found, truth), ("observed", "recovered", "true"), strict=True):
+figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.5), layout="constrained")
+for axis, picture, title in zip(
+    axes, (seen, found, truth), ("Observed entries", "Recovered matrix", "True matrix"), strict=True
+):
     axis.imshow(picture, cmap="RdBu_r", vmin=-4, vmax=4, interpolation="nearest")
-    axis.set(title=title, xticks=[], yticks=[])
-    axis.set_facecolor("#e8e8e8")
+    axis.set(title=title, xticks=[], yticks=[], facecolor="#d9dce0")
+    axis.spines[:].set_visible(False)
 plt.show()

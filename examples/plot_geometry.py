@@ -51,24 +51,25 @@ print(f"{np.linalg.norm(nearest(short) - short):.4f} after a tenth of it (second
 
 # %%
 
-figure = plt.figure(figsize=(7, 5.5), layout="constrained")
+figure = plt.figure(figsize=(7, 4.6), layout="constrained")
 axis = figure.add_subplot(projection="3d")
 turn, height = np.meshgrid(np.linspace(0, 2 * np.pi, 60), np.linspace(0, 2.2, 20))
 cone = np.stack([height * np.cos(turn), height * np.sin(turn), height]) / np.sqrt(2)
-axis.plot_surface(*cone, color="tab:blue", alpha=0.18, linewidth=0)
+axis.plot_surface(*cone, color="C0", alpha=0.25, linewidth=0)
 v = np.array([-u[1], u[0]])
 along, across = place(P), place(np.outer(u, v) + np.outer(v, u))
 s, t = np.meshgrid([-0.6, 0.5], [-0.95, 0.95])
 plane = place(X)[:, None, None] + along[:, None, None] * s + across[:, None, None] * t
-axis.plot_surface(*plane, color="tab:orange", alpha=0.3, linewidth=0)
-for point, colour, name in ((X, "k", "X"), (target, "tab:green", "target"), (back, "tab:red", "next X")):
+axis.plot_surface(*plane, color="C1", alpha=0.3, linewidth=0)
+for point, colour, name in ((X, "0.5", "X"), (target, "C2", "target"), (back, "C3", "next X")):
     axis.scatter(*place(point), color=colour, s=45, depthshade=False)
     x, y, z = place(point)
     axis.text(x, y, z + 0.12, name, color=colour, ha="center")
-axis.plot(*np.stack([place(X), place(stepped)], axis=1), color="k", lw=2, label="step in the tangent plane")
-axis.plot(*np.stack([place(stepped), place(back)], axis=1), color="tab:red", lw=2, ls=":", label="retraction")
-axis.set(xticks=[], yticks=[], zticks=[], title="matrices of rank 1 (blue), a tangent plane (orange)")
+axis.plot(*np.stack([place(X), place(stepped)], axis=1), color="0.5", lw=2, label="step in the tangent plane")
+axis.plot(*np.stack([place(stepped), place(back)], axis=1), color="C3", lw=2, ls=":", label="retraction")
+axis.set_axis_off()
+axis.set(title="Matrices of rank 1 (blue) and a tangent plane (orange)")
 axis.view_init(elev=28, azim=100)
-axis.set_box_aspect((1, 1, 0.8))
-axis.legend(loc="upper left")
+axis.set_box_aspect((1, 1, 0.8), zoom=1.4)
+axis.legend(loc="lower left")
 plt.show()

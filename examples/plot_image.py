@@ -58,15 +58,16 @@ print(f"in the hole: {decibels(with_hole, (slice(60, 100), slice(120, 180))):.1f
 
 pictures = {
     "40 % of the pixels": np.where(scattered, photo, np.nan),
-    "rank 12": fixed,
-    "learned priors": filled,
+    "Rank 12": fixed,
+    "Learned priors": filled,
     "40 % and a hole": np.where(hole, photo, np.nan),
-    "learned priors with the hole": with_hole,
-    "original": photo,
+    "Learned priors, with the hole": with_hole,
+    "Original": photo,
 }
-figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")
+grey = plt.get_cmap("gray").with_extremes(bad="#5b9bd5")  # missing pixels are blue
+figure, axes = plt.subplots(2, 3, figsize=(9.6, 4.9), layout="constrained")
 for axis, (title, picture) in zip(axes.flat, pictures.items(), strict=True):
-    axis.imshow(picture, cmap="gray", vmin=0, vmax=1)
-    axis.set_title(title, fontsize=10)
+    axis.imshow(picture, cmap=grey, vmin=0, vmax=1)
+    axis.set_title(title)
     axis.axis("off")
 plt.show()

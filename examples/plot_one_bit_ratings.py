@@ -56,7 +56,7 @@ for name, p in predicted.items():
     bins = np.digitize(p, edges)
     seen = [k for k in range(1, len(edges)) if (bins == k).sum() > 50]
     axis.plot([p[bins == k].mean() for k in seen], [answers[where][bins == k].mean() for k in seen], "o-", label=name)
-axis.plot([0, 1], [0, 1], color="0.7", zorder=0)
+axis.plot([0, 1], [0, 1], color="0.55", zorder=0)
 axis.set(xlabel="predicted", ylabel="observed frequency", title="held-out answers")
 axis.legend()
 plt.show()

@@ -39,9 +39,13 @@ for share in shares:
 
 # %%
 
-figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+figure, axis = plt.subplots(figsize=(8, 4.2), layout="constrained")
 for loss in losses:
     axis.semilogy([100 * share for share in shares], errors[loss], "o-", label=loss)
-axis.set(xlabel="outliers among the observations, %", ylabel="relative error of the matrix", title="200 x 150, rank 3")
+axis.set(
+    xlabel="outliers among the observations, %",
+    ylabel="relative error of the matrix",
+    title="200 x 150 matrix of rank 3 with outliers",
+)
 axis.legend()
 plt.show()

@@ -43,17 +43,17 @@ print(f"two masks: {lost.status}, relative error {distance:.1e}")
 
 # %%
 
-figure, axes = plt.subplots(1, 4, figsize=(12, 3.1), layout="constrained", width_ratios=[1, 1, 1, 1.2])
+figure, axes = plt.subplots(1, 4, figsize=(9.6, 2.7), layout="constrained", width_ratios=[1, 1, 1, 1.2])
 axes[0].imshow(np.fft.fftshift(np.log1p(intensities[0])), cmap="magma")
-axes[0].set_title("one exposure (log)", fontsize=10)
+axes[0].set_title("One exposure (log)")
 axes[1].imshow(found, cmap="gray", vmin=0, vmax=1)
-axes[1].set_title("from four exposures", fontsize=10)
+axes[1].set_title("From four exposures")
 axes[2].imshow(np.abs(lost.signal), cmap="gray", vmin=0, vmax=1)
-axes[2].set_title("from two exposures", fontsize=10)
+axes[2].set_title("From two exposures")
 for axis in axes[:3]:
     axis.axis("off")
 axes[3].semilogy(result.history.residual, label="four masks")
 axes[3].semilogy(lost.history.residual, label="two masks")
-axes[3].set(xlabel="iteration", title="relative residual")
+axes[3].set(xlabel="iteration", title="Relative residual")
 axes[3].legend()
 plt.show()

@@ -49,15 +49,15 @@ for kind, (problem, _) in problems.items():
 
 # %%
 
-figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
 for axis, kind in zip(axes, problems, strict=False):
     for name in solvers:
         axis.semilogy(curves[kind, name], label=name)
-    axis.set(title=f"{kind} factors", xlabel="iteration", ylim=(1e-5, 3))
+    axis.set(title=f"{kind.capitalize()} factors", xlabel="iteration", ylim=(1e-5, 3))
     axis.legend()
 axes[0].set_ylabel("relative error")
 for kind, norms in spread.items():
     axes[2].loglog(np.arange(1, n + 1), norms, label=kind)
-axes[2].set(title="row norms of the first gradient", xlabel="row, in decreasing order", ylabel="norm / median")
+axes[2].set(title="Row norms, first gradient", xlabel="row, in decreasing order", ylabel="norm / median")
 axes[2].legend()
 plt.show()

@@ -41,15 +41,16 @@ print(f"90 % intervals contain {np.mean((low < truth) & (truth < high)):.0%} of 
 # %%
 # Intervals are those of the signal without noise, from the linearized fit of frequencies, dampings and amplitudes.
 
-figure, (top, bottom) = plt.subplots(2, 1, figsize=(10, 5.6), layout="constrained")
+figure, (top, bottom) = plt.subplots(2, 1, figsize=(9.6, 5.6), layout="constrained")
 for axis in (top, bottom):
-    axis.fill_between(months, low, high, color="tab:blue", alpha=0.3, lw=0, label="90 % interval")
-    axis.plot(months, result.signal, color="tab:blue", lw=1.2, label="recovered")
-    axis.plot(months, truth, "--", color="k", lw=0.9, label="true")
-    axis.plot(months, series, "o", ms=3, color="0.5", label="observed")
+    axis.fill_between(months, low, high, color="C0", alpha=0.3, lw=0, label="90 % interval")
+    axis.plot(months, result.signal, color="C0", lw=1.5, label="recovered")
+    axis.plot(months, truth, "--", color="C1", lw=1.2, label="true")
+    axis.plot(months, series, "o", ms=3, color="0.55", label="observed")
+    axis.set_ylabel("value")
     for first, last in ((60, 72), (130, 160)):
-        axis.axvspan(first - 0.5, last - 0.5, color="tab:orange", alpha=0.12, lw=0)
-top.set(title="monthly values with gaps", xlim=(-2, 241))
-top.legend(fontsize=8, ncols=4, loc="lower right")
-bottom.set(title="the long gap", xlabel="month", xlim=(122, 168))
+        axis.axvspan(first - 0.5, last - 0.5, color="0.5", alpha=0.2, lw=0)
+top.set(title="Monthly values with two long gaps (grey)", xlim=(-2, 241))
+top.legend(fontsize=9, ncols=4, loc="lower right")
+bottom.set(title="The longer gap", xlabel="month", xlim=(122, 168))
 plt.show()

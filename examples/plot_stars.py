@@ -62,15 +62,15 @@ described("ordered classes", chances, expected)
 # %%
 # Predicted probabilities for the highest class, and for all classes.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.4), layout="constrained")
 five = truth == classes[-1]
 left.bar(classes - 0.2, normal[five].mean(0), 0.4, label="least squares")
 left.bar(classes + 0.2, chances[five].mean(0), 0.4, label="ordered classes")
-left.set(title="held-out ratings of the highest class", xlabel="stars", ylabel="mean probability")
+left.set(title="Held-out ratings of five stars", xlabel="stars", ylabel="mean probability")
 left.legend()
-right.bar(classes, [np.mean(truth == k) for k in classes], 0.6, color="0.8", label="observed")
-right.plot(classes, normal.mean(0), "o-", label="least squares")
-right.plot(classes, chances.mean(0), "s-", label="ordered classes")
-right.set(title="all held-out ratings", xlabel="stars", ylabel="share", ylim=(0, 0.45))
+right.bar(classes, [np.mean(truth == k) for k in classes], 0.6, color="0.6", alpha=0.4, label="observed")
+right.plot(classes, normal.mean(0), "o-", color="C0", label="least squares")
+right.plot(classes, chances.mean(0), "s-", color="C1", label="ordered classes")
+right.set(title="All held-out ratings", xlabel="stars", ylabel="share", ylim=(0, 0.45))
 right.legend(loc="upper left")
 plt.show()

@@ -71,7 +71,7 @@ for place, title, picture in zip("abcd", titles, (*shown, truth), strict=True):
 figure.colorbar(image, ax=[axes["b"], axes["d"]], label="temperature (standardized)")
 for name, line in zip(("unfolding", "tensor"), np.array(errors).T, strict=True):
     axes["e"].loglog(shares, line, "o-", label=name)
-axes["e"].axhline(noise, color="0.6", linestyle=":", label="noise of a single observation")
+axes["e"].axhline(noise, color="0.55", linestyle=":", label="noise of a single observation")
 axes["e"].minorticks_off()
 axes["e"].set_xticks(shares, [f"{share:.0%}" for share in shares])
 axes["e"].set(title="relative error of missing entries", xlabel="observed share")

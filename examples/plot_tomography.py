@@ -79,7 +79,7 @@ for axis, (title, picture) in zip(
 figure.colorbar(image, ax=axes[:3], label="absolute value", shrink=0.85)
 for matrix, style, name in ((linear, "s", "linear inversion"), (result.state, "o", "rank 2"), (state, "k+", "state")):
     axes[3].plot(np.arange(1, d + 1), np.linalg.eigvalsh(matrix)[::-1], style, ms=5, mfc="none", label=name)
-axes[3].axhline(0, color="0.7", lw=0.8)
+axes[3].axhline(0, color="0.55", lw=0.8)
 axes[3].set(title="eigenvalues", xlabel="number")
 axes[3].legend(fontsize=8)
 plt.show()

@@ -34,15 +34,15 @@ for pattern, powers in patterns.items():
 
 # %%
 
-figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(9, 5.6), layout="constrained")
 axes = axes.ravel()
 for pattern, numbers in counts.items():
     axes[0].loglog(np.arange(1, len(numbers) + 1), numbers, label=pattern)
-axes[0].set(title="observations per row", xlabel="row, in decreasing order", ylabel="observations")
+axes[0].set(title="Observations per row", xlabel="row, in decreasing order", ylabel="observations")
 axes[0].legend()
 for axis, pattern in zip(axes[1:], patterns, strict=True):
     for name in solvers:
         axis.semilogy(curves[pattern, name], label=name)
-    axis.set(title=pattern, xlabel="iteration", ylabel="relative residual", ylim=(5e-7, 2))
+    axis.set(title=f"{pattern.capitalize()} sampling", xlabel="iteration", ylabel="relative residual", ylim=(5e-7, 2))
 axes[1].legend()
 plt.show()

@@ -53,14 +53,14 @@ print(f"covered pixels: {moving.mean():.1%} of all; {share:.1%} identified, {oth
 
 k = 36
 panels = {
-    "frame": clip[:, k],
-    "background, least squares": squares[:, k],
-    "background, robust": still[:, k],
-    "outliers": found[:, k],
+    "Frame": clip[:, k],
+    "Least squares": squares[:, k],
+    "Robust": still[:, k],
+    "Outliers": found[:, k],
 }
-figure, axes = plt.subplots(1, 4, figsize=(11, 2.6), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(9.6, 2.3), layout="constrained")
 for axis, (title, picture) in zip(axes, panels.items(), strict=True):
     axis.imshow(picture.reshape(height, width), cmap="gray", vmin=0, vmax=1.0 if picture.dtype == bool else 1.6)
-    axis.set_title(title, fontsize=10)
+    axis.set_title(title)
     axis.axis("off")
 plt.show()

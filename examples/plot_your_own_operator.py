@@ -53,8 +53,8 @@ for tests in numbers:
 
 figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
 axis.semilogy(numbers, errors, "o-")
-axis.axvline(rank * (sum(shape) - rank), color="0.6", ls="--")
-axis.annotate("degrees of freedom ", (rank * (sum(shape) - rank), 1e-4), rotation=90, ha="right", va="center", color="0.4")
+axis.axvline(rank * (sum(shape) - rank), color="0.55", ls="--")
+axis.annotate("degrees of freedom ", (rank * (sum(shape) - rank), 1e-4), rotation=90, ha="right", va="center", color="0.55")
 axis.set_xlim(240, None)
 axis.set(xlabel=f"pooled tests ({cells} cells)", ylabel="relative error", title="60 x 80, rank 2")
 plt.show()

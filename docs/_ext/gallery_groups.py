@@ -68,16 +68,15 @@ log = logging.getLogger(__name__)
 
 
 def thumbnail(images: Path, name: str, part: tuple[float, float]) -> None:
-    """That part of the first picture, on white, where there is one."""
+    """That part of the first picture, where there is one."""
     picture = images / f"sphx_glr_plot_{name}_001.png"
     if not picture.exists():  # a build that shows texts alone
         return
     whole = Image.open(picture).convert("RGBA")
-    whole = Image.alpha_composite(Image.new("RGBA", whole.size, "white"), whole).convert("RGB")
     cut = whole.crop((int(part[0] * whole.width), 0, int(part[1] * whole.width), whole.height))
     scale = min(SIZE[0] / cut.width, SIZE[1] / cut.height)
     cut = cut.resize((max(1, int(cut.width * scale)), max(1, int(cut.height * scale))), Image.Resampling.LANCZOS)
-    sheet = Image.new("RGB", SIZE, "white")
+    sheet = Image.new("RGBA", SIZE)
     sheet.paste(cut, ((SIZE[0] - cut.width) // 2, (SIZE[1] - cut.height) // 2))
     sheet.save(images / "thumb" / f"sphx_glr_plot_{name}_thumb.png")
 

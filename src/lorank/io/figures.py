@@ -22,6 +22,34 @@ STYLES: tuple[tuple[str, Any], ...] = (
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 INK, FAINT, RULE = "#222222", "#8a8a8a", "#e6e6e6"
 EITHER, EITHER_RULE, EITHER_BLUE = "#7a7f87", "#7a7f8740", "#2f86c9"  # readable on white and on black, for transparent grounds
+TEXT_SIZE, SMALL = 11, 10
+
+# Settings of matplotlib for pictures of the gallery and of benchmark pages, on a transparent ground as in ``result.plot()``.
+STYLE: dict[str, Any] = {
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), EITHER),
+    **dict.fromkeys(("axes.titlesize", "axes.labelsize"), TEXT_SIZE),
+    **dict.fromkeys(("font.size", "xtick.labelsize", "ytick.labelsize", "legend.fontsize"), SMALL),
+    "axes.titleweight": "bold",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": EITHER_RULE,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.linewidth": 2,
+    "figure.constrained_layout.h_pad": 0.06,
+}
+
+
+def use_style(*_: Any) -> None:
+    """Set ``STYLE`` and the colours of curves in matplotlib's parameters; sphinx-gallery calls it before each example."""
+    import matplotlib
+    from cycler import cycler
+
+    colours = [{"#0072B2": EITHER_BLUE, "#000000": EITHER}.get(colour, colour) for colour, _ in STYLES]
+    curves = cycler(color=colours) + cycler(linestyle=[dashes for _, dashes in STYLES])
+    matplotlib.rcParams.update({**STYLE, "axes.prop_cycle": curves})
 
 
 def blank_figure(width: float, height: float, *, transparent: bool = False) -> Any:
@@ -63,13 +91,13 @@ def style_axes(axes: Any, x_label: str, y_label: str = "", title: str = "", *, t
     """Labels, grid and spines of all plots."""
     ink, faint, rule = (EITHER, EITHER, EITHER_RULE) if transparent else (INK, FAINT, RULE)
     axes.set_facecolor("none" if transparent else "white")
-    axes.set_xlabel(x_label, color=ink, fontsize=11)
-    axes.set_ylabel(y_label, color=ink, fontsize=11)
+    axes.set_xlabel(x_label, color=ink, fontsize=TEXT_SIZE)
+    axes.set_ylabel(y_label, color=ink, fontsize=TEXT_SIZE)
     if title:
-        axes.set_title(title, color=ink, fontsize=11)
+        axes.set_title(title, color=ink, fontsize=TEXT_SIZE, fontweight="bold")
     axes.grid(True, color=rule, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(which="both", colors=ink, labelsize=10, length=3)
+    axes.tick_params(which="both", colors=ink, labelsize=SMALL, length=3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(faint)
 
@@ -77,4 +105,4 @@ def style_axes(axes: Any, x_label: str, y_label: str = "", title: str = "", *, t
 def legend(axes: Any, *, transparent: bool = False) -> None:
     """A legend without a frame, where there are labels."""
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=9.5, labelcolor=EITHER if transparent else INK)
+        axes.legend(frameon=False, fontsize=SMALL, labelcolor=EITHER if transparent else INK)
