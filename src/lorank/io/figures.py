@@ -45,9 +45,10 @@ STYLE: dict[str, Any] = {
 def use_style(*_: Any) -> None:
     """Set ``STYLE`` and the colours of curves in matplotlib's parameters; sphinx-gallery calls it before each example."""
     import matplotlib
+    from matplotlib.rcsetup import cycler
 
     colours = [{"#0072B2": EITHER_BLUE, "#000000": EITHER}.get(colour, colour) for colour, _ in STYLES]
-    curves = matplotlib.rcsetup.cycler(color=colours, linestyle=[dashes for _, dashes in STYLES])
+    curves = cycler(color=colours, linestyle=[dashes for _, dashes in STYLES])
     settings: Any = {**STYLE, "axes.prop_cycle": curves}
     matplotlib.rcParams.update(settings)
 
