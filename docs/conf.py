@@ -11,7 +11,11 @@ os.environ.pop("LORANK_DATA", None)  # the gallery shows what everybody can run
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_ext"))
 
+from addresses import addresses, install_cell, theme_options  # noqa: E402
+
 import lorank  # noqa: E402
+
+ADDRESSES = addresses()  # those of pyproject.toml that are no placeholders
 
 project, author, copyright = "lorank", "The lorank developers", "The lorank developers, BSD 3-Clause licence"
 version = release = lorank.__version__
@@ -28,6 +32,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
     # of docs/_ext
+    "addresses",
     "api_pages",
     "code_outputs",
     "decision_diagram",
@@ -57,7 +62,7 @@ copybutton_prompt_is_regexp = True
 
 # The API
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say them, with shapes
+autodoc_typehints = "none"  # the docstrings have them, with shapes
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False  # the template lists them
 numpydoc_class_members_toctree = False
@@ -80,6 +85,7 @@ sphinx_gallery_conf = {
     "image_scrapers": ("matplotlib",),
     "reset_modules": ("matplotlib", "lorank.io.figures.use_style"),
     "write_computation_times": False,
+    "first_notebook_cell": install_cell(ADDRESSES),
 }
 
 # HTML
@@ -93,7 +99,6 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"image_light": "_static/logo.svg", "image_dark": "_static/logo-dark.svg", "text": "lorank"},
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_prev_next": True,
@@ -108,5 +113,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "github-dark",
 }
+html_theme_options |= theme_options(ADDRESSES)
+html_baseurl = f"{ADDRESSES['Documentation']}/dev/" if "Documentation" in ADDRESSES else ""
 html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "choose": []}

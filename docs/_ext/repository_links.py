@@ -74,6 +74,13 @@ def include(app, relative, parent, content) -> None:
         content[0] = rewrite(content[0], ROOT, parent.count("/"))
 
 
+def with_way_back(text: str, page: Path, target: Path) -> str:
+    """An HTML page with a link to the page of the site that describes it, above its heading."""
+    described = page.with_suffix(".md") if page.with_suffix(".md").exists() else page.with_name("README.md")
+    link = f'<p style="margin:.8rem 20px"><a href="{described.stem}.html">← lorank documentation</a></p>'
+    return re.sub(r"(?=<(?:header|main|h1)\b)", link, text, count=1)
+
+
 def copy_html(app, failure) -> None:
     if failure is None and app.builder.format == "html":
         for page in DOCS.rglob("*.html"):
@@ -81,7 +88,7 @@ def copy_html(app, failure) -> None:
             if "gallery" not in place.parts and "_templates" not in place.parts:
                 target = Path(app.outdir) / copied(page)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(page, target)
+                target.write_text(with_way_back(page.read_text(encoding="utf-8"), page, target), encoding="utf-8")
         paper = Path(app.outdir) / "reproduction"  # whose page links to its figures and tables
         shutil.copytree(DOCS / "reproduction" / "figures", paper / "figures", dirs_exist_ok=True)
         for table in (DOCS / "reproduction").glob("*.csv"):

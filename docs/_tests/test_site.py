@@ -199,6 +199,45 @@ def test_every_example_says_where_to_read_on():
         assert "Read on:" in page.read_text(encoding="utf-8"), page.stem
 
 
+def test_pages_have_a_description_and_opengraph_properties():
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        if page.stem not in ("genindex", "search", "py-modindex") and "generated" not in page.parts:
+            found = re.findall(r'<meta property="og:(?:title|description)" content="[^"]{4,}', text)
+            assert len(found) == 2, page.relative_to(SITE)
+    assert '<meta name="description" content="Low-rank matrix completion' in (SITE / "index.html").read_text(encoding="utf-8")
+
+
+def test_notebooks_install_lorank():
+    found = list(SITE.rglob("plot_*.ipynb"))
+    assert len(found) == len(list((Path(__file__).resolve().parents[2] / "examples").glob("plot_*.py")))
+    for path in found:
+        first = "".join(json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"])
+        assert "%pip install" in first, path.name
+        assert "lorank[files]" in first, path.name
+
+
+@pytest.mark.parametrize("name", MADE_ELSEWHERE)
+def test_pages_made_elsewhere_link_back(name):
+    page = SITE / name
+    (target,) = re.findall(r'<a href="([^"]+)">← lorank documentation</a>', page.read_text(encoding="utf-8"))
+    assert (page.parent / target).is_file()
+
+
+def test_addresses(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[1] / "_ext"))
+    from addresses import addresses, install_cell, theme_options
+
+    assert "example.org" not in "".join(addresses().values())
+    urls = {"Repository": "https://a.test/lorank", "Documentation": "https://a.test/docs"}
+    options = theme_options(urls)
+    assert [one["url"] for one in options["icon_links"]] == ["https://a.test/lorank"]
+    assert options["switcher"]["json_url"].startswith("https://a.test/docs/")
+    assert "version-switcher" in options["navbar_end"]
+    assert "git+https://a.test/lorank" in install_cell(urls)
+    assert theme_options({})["navbar_end"] == ["theme-switcher"]
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory) -> list[dict]:
     if BROWSER is None:
