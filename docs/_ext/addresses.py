@@ -1,4 +1,4 @@
-"""Addresses of the project, from [project.urls] in pyproject.toml: links, version switcher, metadata, install cell of notebooks.
+"""Addresses of the project, from [project.urls] in pyproject.toml: links, version switcher, metadata, notebooks.
 
 Placeholder addresses (under example.org) are not linked.
 """

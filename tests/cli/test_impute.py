@@ -105,6 +105,11 @@ def test_a_page_draws_what_was_filled(tmp_path):
     assert f"{int(gaps['count'].sum()):,} missing" in page
     assert "mid&quot;dle" in page
     assert page.count("<svg") == 3  # columns with gaps
+    quality = lr.TableImputer(random_state=0).fit(holes).quality_
+    assert f"held-out error: {quality[2]:.2f} standard deviations" in page
+    assert f"held-out error: {quality[3]:.0%} wrong" in page
+    assert f"count {quality[2]:.2f}" in done.stdout
+    assert f"size {quality[3]:.0%} wrong" in done.stdout
     assert "<script" not in page
     holes.with_columns(hour=np.arange(len(holes))).write_csv(tmp_path / "t.csv")
     for options in (("--rank", "1"), ("--time", "hour")):

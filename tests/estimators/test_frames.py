@@ -215,5 +215,9 @@ def test_pivoted_frames_are_refused_with_advice(estimator):
     wide = pandas.DataFrame({"user": list("abcd")} | {f"film {k}": [1.0, np.nan, 3.0, 4.0] for k in range(5)})
     with pytest.raises(ValueError, match="melt"):
         estimator().fit(wide)
+    many = pandas.DataFrame(np.ones((4, 30)), index=pandas.Index(list("abcd"), name="user"))  # as pivot returns
+    with pytest.raises(ValueError, match=r"6, 7 and 22 others\..*X\.reset_index\(\)\.melt\(id_vars='user'"):
+        estimator().fit(many)
+    estimator(rank=1).fit(many.reset_index().melt(id_vars="user", var_name="item", value_name="value").dropna())
     long = wide.melt(id_vars="user", var_name="item", value_name="value").dropna()
     estimator(rank=1).fit(long)

@@ -237,7 +237,8 @@ def test_amplitudes_instead_of_intensities_are_named(complex_, noise):
     with pytest.warns(lr.ConvergenceWarning, match="amplitudes"):
         result = lr.solve(lr.PhaseRetrieval(A, amplitudes))
     assert result.status == "stalled"
-    assert "pass y**2" in result.status.advice
+    assert "pass y**2" in result.status.advice.partition(". ")[0]  # the first sentence
+    assert "rank" not in result.status.advice
     right = lr.solve(lr.PhaseRetrieval(A, amplitudes**2))
     assert "amplitudes" not in right.status.advice
     assert right.converged

@@ -116,7 +116,7 @@ def impute(
         imputer = _load(use_model, fit_options)
     summary = fill(file, out, imputer, model, report, tuple(missing or ()), header)
     gaps, cells = counted(summary["gaps"], "missing value"), counted(summary["cells"], "cell")
-    lines = [f"{gaps} of {cells} filled at rank {summary['rank']}: {out}"]
+    lines = [f"{gaps} of {cells} filled at rank {summary['rank']}: {out}", *_quality(summary.pop("filled"))]
     if summary["left_alone"]:
         lines.append(f"not imputed: {', '.join(summary['left_alone'])}")
     if not summary["gaps"] and 3 <= len(summary["left_alone"]) + summary["columns"] <= 4:
@@ -186,7 +186,7 @@ def fill(
             filled = imputer.transform(typed)
             before, after = (sum(frame.select(used).null_count().row(0)) for frame in (typed, filled))
             gaps += before - after
-            for one in drawn if report is not None else []:
+            for one in drawn:
                 one.add(typed.get_column(one.name), filled.get_column(one.name))
             write(block, filled if imputer.time in (None, True) else filled.with_columns(block.get_column(imputer.time)))
     if report is not None:
@@ -196,7 +196,19 @@ def fill(
         imputer.save(model)
     found = {"rows": table.rows, "columns": len(used), "cells": table.rows * len(used), "gaps": gaps, "rank": imputer.rank_}
     left = [name for name in table.names if name not in used]
+    with_gaps = [one for one in drawn if one.gaps]
+    found |= {"filled": with_gaps, "held_out_errors": {one.name: one.error for one in with_gaps if one.quality}}
     return found | {"out": str(out), "left_alone": left, "model": None if model is None else str(model)}
+
+
+def _quality(columns: list[Any]) -> list[str]:
+    """Held-out errors of the columns with missing values: the largest first, categories last."""
+    known = sorted((one for one in columns if one.quality), key=lambda one: (bool(one.levels), -one.error))
+    if not known:
+        return []
+    listed = ", ".join(f"{one.name} {one.quality.split()[0]}{' wrong' * bool(one.levels)}" for one in known[:MAX_SHOWN])
+    more = f" and {counted(len(known) - MAX_SHOWN, 'other')}" if len(known) > MAX_SHOWN else ""
+    return [f"held-out error in standard deviations of the column (1: no better than its mean): {listed}{more}"]
 
 
 def _load(path: Path, options: dict[str, Any]) -> Any:

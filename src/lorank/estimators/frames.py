@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..common.checks import ParameterError, shown
+from ..common.checks import ParameterError, counted, shown
 from ..io.header import COL_NAMES, ROW_NAMES, VALUE_NAMES, plain_name
 
 PACKAGES = ("pandas", "polars")
+MAX_LISTED = 8  # columns in a message
 ROLES = ("rows", "cols", "values")
 
 
@@ -43,7 +44,7 @@ def resolve_columns(X: Any, given: Sequence[Any], roles: Sequence[str], required
         Number of roles that need a column; the others are None where there is none.
     """
     names = column_names(X)
-    listed = ", ".join(map(repr, names))
+    listed = _listed(names)
     for name, role in zip(given, roles, strict=True):
         if name is not None and name not in names:
             raise ValueError(f"{role}={name!r}: the data frame has no such column; its columns are {listed}")
@@ -81,13 +82,20 @@ def known_columns(X: Any, names: Sequence[Any]) -> Sequence[Any]:
 def _pivoted(X: Any) -> str:
     """Advice for a data frame with a column for each item, as the end of a message."""
     names = column_names(X)
-    wide = len(names) > 4 and all(column(X, name).dtype.kind in "iuf" for name in names[1:])
+    if len(names) <= 4 or not all(column(X, name).dtype.kind in "iuf" for name in names[1:]):
+        return ""
+    index = getattr(getattr(X, "index", None), "name", None)  # of X.pivot(...)
+    melt = f"X.melt(id_vars={names[0]!r}" if index is None else f"X.reset_index().melt(id_vars={index!r}"
     return (
-        f". A table with a column for each item needs one line for each value: X.melt(id_vars={names[0]!r}, var_name='item', "
+        f". A table with a column for each item needs one line for each value: {melt}, var_name='item', "
         "value_name='value').dropna() in pandas, X.unpivot(index=...).drop_nulls() in polars"
-        if wide
-        else ""
     )
+
+
+def _listed(names: Sequence[Any]) -> str:
+    """The first names, and how many others there are."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(map(repr, names[:MAX_LISTED])) + (f" and {counted(more, 'other')}" if more > 0 else "")
 
 
 def without_column(X: Any, name: Any, names: Sequence[Any]) -> Any:

@@ -312,10 +312,11 @@ class Stall(Checked, Rule):
         if after <= (1 - self.improvement) * before:
             return None
         rank = state.X.rank
+        low = "" if problem.default_rank == rank else f"a low rank ({rank}), "
         return Status(
             "stalled",
             advice=f"The relative residual has stalled at {after:.1e} for {self.window} iterations. Possible reasons: noise, "
-            f"outliers, a low rank ({rank}), few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom), "
+            f"outliers, {low}few measurements ({problem.m / problem.dof(rank):.2g} per degree of freedom), "
             f"the limits of {'single' if np.finfo(problem.dtype).bits == 32 else 'double'} precision.",
         )
 

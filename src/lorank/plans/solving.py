@@ -234,7 +234,7 @@ def _advised(ended: Run, remarks: Sequence[str], doubt: str) -> Status:
     transitions = "; ".join(f"Iteration {k}: {note}" for k, note in notes.items()) + "." * bool(notes)
     for text in (transitions, *remarks):
         status = status.with_advice(text) if text else status
-    return Status("stalled", advice=f"{status.advice} {doubt}".rstrip()) if doubt or unused else status
+    return Status("stalled", advice=f"{doubt} {status.advice}".strip()) if doubt or unused else status
 
 
 def _warned(status: Status, outlying: str, residual: float, tol: float) -> Status:

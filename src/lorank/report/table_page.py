@@ -17,6 +17,7 @@ MAX_LABELLED = 5  # levels that have labels below them
 MAX_LABEL = 16  # characters of a label
 WIDTH, HEIGHT = 400, 150
 WHOLE, DATE = "whole", "date"  # kinds of columns
+SHOWN_KINDS = {WHOLE: "whole number", "levels": "category"}
 
 
 @dataclass
@@ -34,6 +35,8 @@ class FilledColumn:
         Counts of observed and of imputed cells.
     gaps, rows : int
         Numbers of missing values and of rows.
+    error : float
+        Held-out error: root mean square in standard deviations, or share of wrong categories; nan if unknown.
     """
 
     name: str
@@ -44,6 +47,7 @@ class FilledColumn:
     filled: np.ndarray = field(init=False)
     gaps: int = 0
     rows: int = 0
+    error: float = np.nan
 
     def __post_init__(self) -> None:
         bins = len(self.levels) or len(self.edges) - 1
@@ -63,6 +67,13 @@ class FilledColumn:
         values = cells.drop_nulls().to_physical().cast(float).to_numpy()
         return np.histogram(np.clip(values, self.edges[0], self.edges[-1]), self.edges)[0]
 
+    @property
+    def quality(self) -> str:
+        """The held-out error in words; empty if it is unknown."""
+        if np.isnan(self.error):
+            return ""
+        return f"{self.error:.0%} wrong" if self.levels else f"{self.error:.2f} standard deviations"
+
     def label(self, k: int) -> str:
         """The level or the range of a bin."""
         return str(self.levels[k]) if self.levels else f"{self.edges[k]:.4g} to {self.edges[k + 1]:.4g}"
@@ -73,7 +84,7 @@ class FilledColumn:
             return self
         wanted = max(6.0, 2 * float(self.filled.sum()) ** 0.5)
         by = next((k for k in (1, 2, 3) if wanted * k >= BINS), 4)
-        merged = FilledColumn(self.name, self.kind, [], self.edges[::by], self.gaps, self.rows)
+        merged = FilledColumn(self.name, self.kind, [], self.edges[::by], self.gaps, self.rows, self.error)
         merged.known, merged.filled = (counts.reshape(-1, by).sum(axis=1) for counts in (self.known, self.filled))
         return merged
 
@@ -81,14 +92,14 @@ class FilledColumn:
 def columns_of(imputer: Any) -> list[FilledColumn]:
     """The columns that a fitted TableImputer imputes."""
     found, at = [], 0
-    for column in imputer.columns_:
+    for column, error in zip(imputer.columns_, imputer.quality_.tolist(), strict=True):
         if not column.width:
             continue
         low, high = float(imputer.low_[at]), float(imputer.high_[at])
         edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
         if column.kind == WHOLE and high - low < 2 * BINS:  # one bin a number
             edges = np.arange(low - 0.5, high + 1)
-        found.append(FilledColumn(column.name, column.kind, list(column.levels), edges))
+        found.append(FilledColumn(column.name, column.kind, list(column.levels), edges, error=error))
         at += column.width
     return found
 
@@ -119,7 +130,8 @@ def write_table_page(path: str | Path, source: str, columns: list[FilledColumn],
     square = {colour: element("span", "\N{BLACK SQUARE}", style=f"color:{colour}") for colour in (BLUE, ORANGE)}
     text = [
         *("Relative frequencies of ", square[BLUE], " observed and ", square[ORANGE], " imputed values. "),
-        "Imputed values are conditional means, so they vary less than observed values.",
+        "Imputed values are conditional means, so they vary less than observed values. Held-out errors are those of observed ",
+        "cells that were predicted from the others; 1 standard deviation is as good as the mean of the column.",
     ]
     body = [element("h1", title), element("p", text, class_="soft"), cards(facts)]
     body.append(element("div", map(_histogram, shown[:MAX_COLUMNS]), class_="plots alike"))
@@ -154,7 +166,9 @@ def _histogram(column: FilledColumn) -> Markup:
         for x, anchor, text in places
     ]
     size = {"viewBox": f"0 0 {WIDTH} {HEIGHT + 22}", "width": "100%", "role": "img"}
-    caption = f"{column.kind}, {counted(column.gaps, 'missing value')} ({column.gaps / max(column.rows, 1):.1%})"
+    kind = SHOWN_KINDS.get(column.kind, column.kind)
+    caption = f"{kind}, {counted(column.gaps, 'missing value')} ({column.gaps / max(column.rows, 1):.1%})"
+    caption += f"; held-out error: {column.quality}" if column.quality else ""
     return element(
         "div",
         element("h3", column.name),
