@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -436,3 +437,20 @@ def test_a_noisy_fit_with_empty_directions_is_no_success():
     assert not result.status.success
     assert "rank=2" in result.status.advice
     assert lr.solve(problem, 4).status == "noise"  # all directions fit some noise
+
+
+@pytest.mark.parametrize("solver", ["prgd", "rgd", "lmafit", "niht", "cgiht", "rtrmc"])
+def test_a_noisy_fit_with_directions_on_unobserved_entries_is_no_success(solver):
+    problem, truth = lr.datasets.random_completion(150, 120, 3, oversampling=6, noise=0.05, seed=4)
+    assert lr.solve(problem, 3, solver).status == "noise"
+    with pytest.warns(lr.ConvergenceWarning, match="Use a smaller rank"):
+        result = lr.solve(problem, 8, solver, max_iter=1000)
+    assert truth.distance(result.X) > 0.15 * truth.norm()
+    assert not result.status.success
+
+
+@pytest.mark.parametrize("solver", ["auto", "prgd"])
+def test_noise_at_the_right_rank_is_a_success(solver):
+    for noise, seed in itertools.product((0.05, 0.3), range(3)):
+        problem, _ = lr.datasets.random_completion(150, 120, 3, oversampling=4, noise=noise, factors="gaussian", seed=seed)
+        assert lr.solve(problem, 3, solver).status == "noise"

@@ -258,7 +258,7 @@ class Observations(Protocol):
 
     @abstractmethod
     def gathered(self, w: Array, side: int) -> Array:
-        """Sums of the (n, 1) array w over the columns observed in each row (or the rows in each column)."""
+        """Sums of the (n, k) array w over the columns observed in each row (or the rows in each column)."""
 
     @abstractmethod
     def sums(self, p: Vector, side: int) -> Array:

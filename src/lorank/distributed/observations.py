@@ -212,7 +212,7 @@ class DistributedObservations(Observations):
         return self._sided(1, np.zeros((0, u.shape[1]), p.dtype), "adjoint_times", self._entries(p), self._row_side(u))
 
     def gathered(self, w: Array, side: int) -> Array:
-        return self._sided(side, np.zeros((0, 1), w.dtype), "gathered", self._other_side(side, w), side)
+        return self._sided(side, np.zeros((0, w.shape[1]), w.dtype), "gathered", self._other_side(side, w), side)
 
     def sums(self, p: Vector, side: int) -> Array:
         return self._sided(side, np.zeros(0), "sums", self._entries(p), side)

@@ -24,7 +24,7 @@ from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, Relati
 from ..losses.residual_tails import outlier_share
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasEstimate, HasObservations, TightFrame, require, supports
-from ..problems.observed_core import undetermined
+from ..problems.observed_core import observed_shares, undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import Found, describe_path, find_rank
@@ -47,6 +47,7 @@ OPTIONS = {
     "callbacks": Expected("be a list of functions of problem, state and clock", _are_callbacks),
 }
 ALL_ZERO = Status("converged", advice="All measurements are zero, and so is X.", success=True)
+LEAST_SHARE = 0.8  # of the expected energy of a direction in the observed entries
 EMPTY_RATIO = 1e-3  # of a singular value to the one before, below which a direction may be empty
 NEEDED = 100  # times the residual: images of directions above it are needed to fit the data
 
@@ -194,7 +195,10 @@ def solve(
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
     ending, G = algorithm.finish(problem, X, ended), ended.state.gradient
     remarks = ["" if checked is None else checked.warning, describe_path(found.path, r, tol) if found.path else ""]
-    remarks += ["" if loose is None else f"{loose}.", _empty_directions(problem, X, max(tol, ended.state.residual))]
+    unused = _empty_directions(problem, X, max(tol, ended.state.residual))
+    if not unused and ended.status == "noise":
+        unused = _unobserved_directions(problem, X, ended.state.residual)
+    remarks += ["" if loose is None else f"{loose}.", unused]
     status = _advised(ended, remarks, ending.doubt)
     if stop is None:
         outlying = "" if ending.outliers is not None else _outlying(problem, algorithm, ended.state, status)
@@ -226,9 +230,9 @@ def _first_point(problem: Problem, begin: Any, rank: Any, rng: np.random.Generat
 
 
 def _advised(ended: Run, remarks: Sequence[str], doubt: str) -> Status:
-    """The status with the solver's notes and these remarks as advice, the last one on empty directions.
+    """The status with the solver's notes and these remarks as advice, the last one on unused directions.
 
-    There is no success with a doubt, nor in a fit of noise with empty directions: the solver has not used them.
+    There is no success with a doubt, nor in a fit of noise with empty or unobserved directions.
     """
     status, notes, unused = ended.status, ended.history.notes, remarks[-1] != "" and ended.status == "noise"
     transitions = "; ".join(f"Iteration {k}: {note}" for k, note in notes.items()) + "." * bool(notes)
@@ -262,6 +266,24 @@ def _empty_directions(problem: Problem, X: Any, residual: float) -> str:
     return (
         f"Only {k} of {len(s)} directions are used: singular value {k + 1} is {s[k] / s[k - 1]:.0e} of the one before, and the "
         f"data do not need it. Use rank={k}."
+    )
+
+
+def _unobserved_directions(problem: Problem, X: Any, residual: float) -> str:
+    """A sentence on directions that are mostly on unobserved entries and larger than the noise; empty if there are none.
+
+    A fit of too high a rank can agree with the data in the observed entries by directions that are large outside of them.
+    """
+    spare = problem.m - problem.dof(X.rank)
+    if spare <= 0 or not (supports(problem, HasObservations) and supports(problem, FixedRankManifold)):
+        return ""
+    share, energy = observed_shares(problem, X), np.asarray(X.backend.to_numpy(X.s), float) ** 2
+    few = share < LEAST_SHARE
+    if not energy[few] @ (1 - share[few]) > residual**2 * problem.m / spare * energy.sum():
+        return ""
+    return (
+        f"{few.sum()} of {len(few)} directions lie mostly on unobserved entries (observed share {share[few].min():.0%}), where "
+        f"they exceed the noise: the data do not determine a fit of rank {len(few)}. Use a smaller rank or rank='auto'."
     )
 
 

@@ -49,6 +49,19 @@ def core_masks(observations: Observations, minimum: int, backend: Any, dtype: An
     return rows, cols
 
 
+def observed_shares(problem: Any, X: FixedRank) -> np.ndarray:
+    """Energy of the directions of X in the observed entries, relative to its expectation: the sums of ``|u_i v_j|**2``.
+
+    The expectation is that of random patterns with the same numbers of observations in rows and columns. A direction that the
+    data determine has a share near 1, one on unobserved entries a share near 0.
+    """
+    backend, observed, left, right = problem.backend, problem.observations, abs(X.U) ** 2, abs(X.V) ** 2
+    counts = [backend.astype(observed.counts(side)[:, None], backend.dtype(left)) for side in (0, 1)]
+    seen = np.diag(backend.small(backend.gram(left, observed.gathered(right, 0))))
+    rows, cols = (backend.small(backend.gram(a, b))[:, 0] for a, b in zip((left, right), counts, strict=True))
+    return np.asarray(seen * problem.m / (rows * cols), float)
+
+
 class Undetermined(NamedTuple):
     """Rows and columns that the pattern of observations does not determine at the rank of a result.
 
