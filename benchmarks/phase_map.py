@@ -104,20 +104,25 @@ def report(args: argparse.Namespace) -> None:
     text = [
         "# Phase retrieval map",
         "",
+        *(
+            f"`auto` recovers 95 % of {field} signals from {smallest(runs, field)} intensities per unknown on."
+            for field in FIELDS
+        ),
+        "",
+        "![recovered signals and time per solve, real and complex, against intensities per unknown](phase.png)",
+        "",
+        "## Protocol",
+        "",
         f"`benchmarks/phase_map.py`: n = {N}, A and x Gaussian, y = |A x|², `lr.solve(problem, 1, tol={TOL:g}, "
         f"max_iter={MAX_ITER})`,",
         "nothing else set; the other solvers by name, from the paper's spectral start, with the same tolerance and limit.",
         f"*recovered*: the share of trials with x found to {SUCCESS:g}, relative and up to a global phase. Trial k has seed k;",
-        "the solver was chosen on seeds from 1000 on. Times are CPU seconds of a solve on one core of a busy machine, the",
-        "start and all further attempts included. A complex signal has 2 n - 1 real unknowns: with fewer intensities others",
+        "the solver was chosen on seeds from 1000 on. Times are CPU seconds of a solve on one core of a busy machine, with the",
+        "initial point and all further attempts. A complex signal has 2 n - 1 real unknowns: with fewer intensities others",
         "fit just as well.",
         versions() + ".",
         "",
         "Measured on [the machine](index.md#the-machine) of these pages.",
-        "",
-        *(f"Smallest m/n from which `auto` recovers 95 %, {field}: {smallest(runs, field)}." for field in FIELDS),
-        "",
-        "![recovered signals and time per solve, real and complex, against intensities per unknown](phase.png)",
         "",
         "## All points",
         "",

@@ -293,14 +293,14 @@ def main() -> None:
     text = [
         "# Phase retrieval against published flows",
         "",
-        "`benchmarks/phase_peers.py`, on [the machine](index.md#the-machine) of these pages.",
-        f"{about}.",
+        *summary(rows),
         "",
         *LEGEND,
         "",
-        *summary(rows),
-        "",
         *markdown(compact(rows)),
+        "",
+        "Measured by `benchmarks/phase_peers.py` on [the machine](index.md#the-machine) of these pages.",
+        f"{about}.",
         "",
     ]
     args.out.mkdir(parents=True, exist_ok=True)

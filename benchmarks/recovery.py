@@ -161,7 +161,7 @@ def report(args: argparse.Namespace) -> None:
         "",
         f"`benchmarks/recovery.py`: n = {N}, rank {RANK}, singular values from n down to n/κ geometrically, m = (1/q)·dof",
         f"entries, `lr.solve(problem, {RANK}, tol={TOL:g}, max_iter={MAX_ITER})`, nothing else set. Instance k has seed k; the",
-        "solver was chosen on seeds from 1000 on. Times are CPU seconds on one core, busy, of",
+        "solver was chosen on seeds from 1000 on. Times are CPU seconds on one busy core of",
         "[the machine](index.md#the-machine) of these pages.",
         "",
     ]
@@ -190,7 +190,8 @@ def report(args: argparse.Namespace) -> None:
         "",
         "At κ = 1e5 an error of 1e-3 leaves room for two of the five singular values to be missing: 1e-10 is the better test.",
     ]
-    text = [*head, *text, "", "![error and seconds against observations per degree of freedom](recovery.png)", ""]
+    text = [*head[:2], *text, "", "![error and seconds against observations per degree of freedom](recovery.png)", ""]
+    text += ["## Protocol", "", *head[2:]]
     text += ["## All points", "", *legend]
     out.with_suffix(".md").write_text("\n".join(text))
     picture(runs, out.with_suffix(".png"))

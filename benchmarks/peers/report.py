@@ -116,19 +116,20 @@ def write(problems: Sequence, log: list[dict], stem: Path) -> None:
         "One thread each, one core; three repeats a seed, one of what is slow.",
         "A method that reached no tolerance while it was tuned is given its whole budget once, on the first seed.",
         "Seconds from arrays in memory to factors in memory, on two cores with AVX-512 that others use too: read the ratios.",
-        "pymanopt carries vectors from point to point by way of an n x n array; with thin transport that is mended.",
-        "dof: degrees of freedom, (n1 + n2 - r) r; 5 dof: five observations for each. What is hollow did not get there.",
-        "Methods without sight of their error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
+        "pymanopt carries vectors from point to point by way of an n x n array; with a thin transport it does not.",
+        "dof: degrees of freedom, (n1 + n2 - r) r; 5 dof: five observations for each.",
+        "Hollow dots and dashed bars did not reach the error.",
+        "Methods that cannot stop at an error (cmfrec, LIBMF, Surprise, Spark) are timed with the fewest sweeps that suffice.",
         *(f"{line}." for line in missing),
     ]
-    text = ["# lorank and its peers", "", INTRO, "", *(f"- {fact}" for fact in facts), ""]
-    text += [f"![seconds to a relative error]({stem.name}.png)", ""]
+    text = ["# lorank and its peers", "", INTRO, "", f"![seconds to a relative error]({stem.name}.png)", ""]
     body = []
     for title, tol, group in groups(found):
         text += [f"## {title}, to {float(tol):.0e}", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
         text += ["| " + " | ".join(cells(line)) + " |" for line in group]
         text += [""]
         body.append((title, tol, group))
+    text += ["## Protocol", "", *(f"- {fact}" for fact in facts), ""]
     stem.with_suffix(".md").write_text("\n".join(text))
     stem.with_suffix(".html").write_text(page(facts, body))
     draw(found, stem.with_suffix(".png"))
