@@ -1,17 +1,18 @@
 """All solvers with names on three maps: recovery, condition number, and a rank that is too large.
 
-    python benchmarks/solver_maps.py [--quick] [--n 300] [--instances 50] [--workers 2] [--seconds 3] [--solvers rcg gnmr]
+    python benchmarks/solver_maps.py [--quick] [--first 0] [--instances 50] [--workers 2] [--seconds 0.5] [--solvers rcg gnmr]
 
 Solves what the log does not have yet, instance by instance, and writes the page: repeat an interrupted command to continue.
-``--report`` only writes the page. Instances are those of recovery.py: covered patterns, singular values from n down to
-n / kappa geometrically; instance k has seed k. X is recovered where its relative error is below 1e-3.
+``--report`` only writes the page. Instances are those of recovery.py with n = 200: covered patterns, singular values from n
+down to n / kappa geometrically; instance k has seed k. Runs end at a relative residual of 1e-6, after 500 iterations or half a
+CPU second. X is recovered where its relative error is below 1e-3.
 
-- recovery: rank 5, kappa 10 and 1e5, by observations per degree of freedom, tol 1e-13;
-- condition number: rank 10, 4 observations per degree of freedom, tol 1e-6;
+- recovery: rank 5, kappa 10 and 1e5, by observations per degree of freedom;
+- condition number: rank 10, 4 observations per degree of freedom;
 - rank: rank 5 given as 5 and 10, exact data and 5 % noise, 6 observations per degree of freedom of rank 5.
 
-A job of the log is one instance of one point, solved by all solvers. ``--quick``: n = 200, 3 instances, fewer points, in
-build/bench.
+A job of the log is one instance of one point, solved by all solvers. Several logs can be joined: ``--log a.jsonl b.jsonl
+--report``. ``--quick``: 3 instances, in build/bench.
 """
 
 from __future__ import annotations
@@ -29,40 +30,41 @@ import numpy as np
 import lorank as lr
 from common import RESULTS, markdown, read, run_jobs, versions
 from lorank.plans import SOLVERS
-from recovery import MAX_ITER, PUBLISHED, SUCCESS, TOL, instance
+from recovery import PUBLISHED, SUCCESS, instance
 
 KEYS = ("map", "n", "rank", "given", "ratio", "kappa", "noise", "limit", "method", "seed")
 FOUND = ("error", "iterations", "cpu_seconds", "status", "success", "names_rank")  # of one run, in this order in the log
-RATIOS = {10.0: [1.3, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0], 1e5: [1.5, 2.0, 3.0]}
-KAPPAS, QUICK_KAPPAS = [1.0, 10.0, 50.0, 200.0, 1e3, 1e4], [1.0, 50.0, 1e3]
-RANK_RATIO, NOISE, CONDITION_TOL = 6.0, 0.05, 1e-6
+RATIOS = {10.0: [1.5, 2.0, 2.5, 3.0], 1e5: [2.0]}
+KAPPAS = [1.0, 50.0, 1e3]
+N, TOL, MAX_ITER, RANK_RATIO, NOISE = 200, 1e-6, 500, 6.0, 0.05
+SAME = {name: [other for other in SOLVERS if SOLVERS[other] is made] for name, made in SOLVERS.items()}  # rgn is gauss-newton
+METHODS = [name for name, names in SAME.items() if name == names[0]]
 NAMES = {"R2RILS": "r2rils", "RTRMC": "rtrmc", "LRGeomCG": "lrgeomcg", "ScaledGD": "scaledgd", "MatrixIRLS": "irls"}
 warnings.simplefilter("ignore")  # runs that do not converge are what the maps show
 
 
-def points(quick: bool, n: int, limit: float) -> Iterator[tuple]:
+def points(limit: float) -> Iterator[tuple]:
     """The points of the maps, without solver and seed: the first entries of KEYS."""
     for kappa, ratios in RATIOS.items():
-        for ratio in RATIOS[1e5] if quick else ratios:
-            yield ("recovery", n, 5, 5, ratio, kappa, 0.0, limit)
-    for kappa in QUICK_KAPPAS if quick else KAPPAS:
-        yield ("condition", n, 10, 10, 4.0, kappa, 0.0, limit)
+        for ratio in ratios:
+            yield ("recovery", N, 5, 5, ratio, kappa, 0.0, limit)
+    for kappa in KAPPAS:
+        yield ("condition", N, 10, 10, 4.0, kappa, 0.0, limit)
     for noise in (0.0, NOISE):
         for given in (5, 10):
-            yield ("rank", n, 5, given, RANK_RATIO, 10.0, noise, limit)
+            yield ("rank", N, 5, given, RANK_RATIO, 10.0, noise, limit)
 
 
 def solve(job: tuple) -> dict:
     """One instance of a point by the solvers of the job, "all" or names with commas: the values of FOUND by name."""
-    kind, n, rank, given, ratio, kappa, noise, limit, methods, seed = job
+    _map, n, rank, given, ratio, kappa, noise, limit, methods, seed = job
     problem, truth = instance(ratio, kappa, "covered", seed, n, rank, noise)
-    tol = CONDITION_TOL if kind == "condition" else TOL
     begin, runs = time.process_time(), {}
-    for method in SOLVERS if methods == "all" else methods.split(","):
+    for method in METHODS if methods == "all" else methods.split(","):
         cpu = time.process_time()
         late = [lambda problem, state, clock, cpu=cpu: time.process_time() - cpu > limit]
         try:
-            result = lr.solve(problem, given, method, tol=tol, max_iter=MAX_ITER, callbacks=late)
+            result = lr.solve(problem, given, method, tol=TOL, max_iter=MAX_ITER, callbacks=late)
         except lr.ParameterError:
             runs[method] = (float("nan"), 0, 0.0, "refused", False, False)
             continue
@@ -78,12 +80,12 @@ def solve(job: tuple) -> dict:
     return {"runs": runs, "cpu_seconds": round(time.process_time() - begin, 3)}
 
 
-def read_runs(log: Path) -> list[dict]:
-    """The runs of a log, one entry a solver; of repeated runs the last."""
+def read_runs(logs: list[Path]) -> list[dict]:
+    """The runs of some logs, one entry a solver; of repeated runs the last."""
     found = {}
-    for job in read(log):
+    for job in (job for log in logs for job in read(log)):
         for method, values in job["runs"].items():
-            if method in SOLVERS:
+            if method in METHODS:
                 place = (*(job[key] for key in KEYS if key not in ("limit", "method")), method)
                 found[place] = {**{key: job[key] for key in (*KEYS, "date", "machine")}, "method": method}
                 found[place] |= dict(zip(FOUND, values, strict=True))
@@ -113,11 +115,15 @@ def smallest(runs: list[dict], ratios: list[float]) -> str:
     return good or "-"
 
 
+def label(method: str) -> str:
+    return ", ".join(f"`{name}`" for name in SAME[method])
+
+
 def recovery_table(runs: list[dict], solvers: list[str]) -> list[dict]:
     published = {kappa: {NAMES.get(name): q for name, q in found.items()} for kappa, found in PUBLISHED.items()}
     rows = []
     for method in solvers:
-        row: dict[str, Any] = {"solver": f"`{method}`"}
+        row: dict[str, Any] = {"solver": label(method)}
         for kappa in (10.0, 1e5):
             mine = select(runs, map="recovery", method=method, kappa=kappa)
             ratios = sorted({d["ratio"] for d in mine})
@@ -133,7 +139,7 @@ def condition_table(runs: list[dict], solvers: list[str]) -> list[dict]:
     mine = select(runs, map="condition")
     rows = []
     for method in solvers:
-        row: dict[str, Any] = {"solver": f"`{method}`"}
+        row: dict[str, Any] = {"solver": label(method)}
         for kappa in sorted({d["kappa"] for d in mine}):
             here = select(mine, method=method, kappa=kappa)
             ended = [d for d in here if d["status"] == "converged"]
@@ -147,7 +153,7 @@ def condition_table(runs: list[dict], solvers: list[str]) -> list[dict]:
 def rank_table(runs: list[dict], solvers: list[str]) -> list[dict]:
     rows = []
     for method in solvers:
-        row: dict[str, Any] = {"solver": f"`{method}`"}
+        row: dict[str, Any] = {"solver": label(method)}
         for noise, name in ((0.0, "exact"), (NOISE, "noise")):
             for given in (5, 10):
                 here = select(runs, map="rank", method=method, noise=noise, given=given)
@@ -160,15 +166,14 @@ def rank_table(runs: list[dict], solvers: list[str]) -> list[dict]:
     return rows
 
 
-def report(log: Path, command: str) -> None:
-    runs = read_runs(log)
-    solvers = [name for name in SOLVERS if any(d["method"] == name for d in runs)]
+def report(logs: list[Path], out: Path, command: str) -> None:
+    runs = read_runs(logs)
+    solvers = [name for name in METHODS if any(d["method"] == name for d in runs)]
     tables = {
         "Recovery": recovery_table(runs, solvers),
         "Condition number": condition_table(runs, solvers),
         "Rank": rank_table(runs, solvers),
     }
-    out = log.with_suffix("")
     names = {key: ", ".join(map(str, sorted({d[key] for d in runs}))) for key in ("n", "limit", "date", "machine")}
     instances = Counter(place[:-1] for place in {tuple(d[key] for key in KEYS if key != "limit") for d in runs}).values()
     counted = " to ".join(map(str, dict.fromkeys((min(instances), max(instances)))))
@@ -176,12 +181,11 @@ def report(log: Path, command: str) -> None:
     late = {name: len(select(cut, method=name)) for name in solvers}
     worst = ", ".join(f"`{name}` {count}" for name, count in sorted(late.items(), key=lambda item: -item[1]) if count)
     about = {
-        "Recovery": f"Rank 5, tol {TOL:g}. Smallest 1/q (observations per degree of freedom) from which the median relative "
+        "Recovery": "Rank 5. Smallest 1/q (observations per degree of freedom) from which the median relative "
         "error is below 1e-3; the published value, for n = 1000; the share of all runs of the map that recovered X; the median "
         "of CPU seconds.",
-        "Condition number": f"Rank 10, 1/q = 4, tol {CONDITION_TOL:g}. Medians of iterations; where not all runs converged, "
-        "how many did.",
-        "Rank": f"True rank 5, κ = 10, 1/q = {RANK_RATIO:g} of rank 5, given rank 5 or 10, exact data (tol {TOL:g}) or "
+        "Condition number": "Rank 10, 1/q = 4. Medians of iterations; where not all runs converged, how many did.",
+        "Rank": f"True rank 5, κ = 10, 1/q = {RANK_RATIO:g} of rank 5, given rank 5 or 10, exact data or "
         f"{NOISE:.0%} noise. Medians of relative errors and iterations; at rank 10 the share of runs with a status of success, "
         "and of runs whose advice has the true rank.",
     }
@@ -189,7 +193,8 @@ def report(log: Path, command: str) -> None:
         "# All solvers on three maps",
         "",
         f"`{command}`: n = {names['n']}, {counted} instances of each point, seeds from 0, covered patterns "
-        f"([recovery map](recovery.md)), at most {MAX_ITER} iterations and {names['limit']} CPU seconds a run. "
+        f"([recovery map](recovery.md)), tol {TOL:g}, at most {MAX_ITER} iterations and {names['limit']} CPU "
+        "seconds a run. "
         f"{names['date']}, {names['machine']}; {versions()}.",
         "",
         f"{len(cut)} of {len(runs)} runs reached the limit of CPU seconds{': ' * bool(worst)}{worst}.",
@@ -283,21 +288,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--report", action="store_true", help="only write the page")
-    parser.add_argument("--n", type=int)
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--instances", type=int)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=3.0, help="most CPU seconds of one run")
-    parser.add_argument("--solvers", nargs="*", choices=SOLVERS, help="these only; the others keep their runs")
-    parser.add_argument("--log", type=Path)
+    parser.add_argument("--seconds", type=float, default=0.5, help="most CPU seconds of one run")
+    parser.add_argument("--solvers", nargs="*", choices=METHODS, help="these only; the others keep their runs")
+    parser.add_argument("--log", type=Path, nargs="*", help="the log of the runs, and others for the page")
     args = parser.parse_args()
-    log = args.log or (Path("build/bench") if args.quick else RESULTS) / "solver_maps.jsonl"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    instances, n, solvers = args.instances or (3 if args.quick else 50), args.n or (200 if args.quick else 300), args.solvers
-    methods = ",".join(solvers) if solvers else "all"
-    jobs = [(*point, methods, seed) for seed in range(instances) for point in points(args.quick, n, args.seconds)]
+    folder = Path("build/bench") if args.quick else RESULTS
+    logs = args.log or [folder / "solver_maps.jsonl"]
+    folder.mkdir(parents=True, exist_ok=True)
+    methods = ",".join(args.solvers) if args.solvers else "all"
+    seeds = range(args.first, args.instances or (3 if args.quick else 50))
+    jobs = [(*point, methods, seed) for seed in seeds for point in points(args.seconds)]
     if not args.report:
-        run_jobs(solve, jobs, log, KEYS, args.workers)
-    report(log, "python benchmarks/solver_maps.py" + " --quick" * args.quick)
+        run_jobs(solve, jobs, logs[0], KEYS, args.workers)
+    report(logs, folder / "solver_maps", "python benchmarks/solver_maps.py" + " --quick" * args.quick)
 
 
 if __name__ == "__main__":
