@@ -315,11 +315,11 @@ def check_values(y: Any, name: str = "y") -> np.ndarray:
     if a.ndim != 1 and (a.ndim != 2 or a.shape[1] != 1):
         raise ParameterError(name, f"should be a 1d array, got an array of shape {a.shape} instead: one number for each pair")
     a = _real(column_or_1d(a, warn=True), name)
-    bad = np.flatnonzero(~np.isfinite(a))
-    if len(bad):
-        what = "NaN" if np.isnan(a[bad[0]]) else "infinity"
-        raise ValueError(f"Input {name} contains {what}: values[{bad[0]}]; leave out what was not observed")
-    largest = float(np.abs(a).max(initial=0))
+    largest = max(float(a.max(initial=0)), -float(a.min(initial=0)))  # NaN where one is; no further array
+    if not np.isfinite(largest):
+        bad = int(np.flatnonzero(~np.isfinite(a))[0])
+        what = "NaN" if np.isnan(a[bad]) else "infinity"
+        raise ValueError(f"Input {name} contains {what}: values[{bad}]; leave out what was not observed")
     if largest > MAX_VALUE:
         raise ValueError(
             f"the largest of {name} is {largest:.1e} in size: divide {name} by {largest:.0e} first, so that squares fit"

@@ -159,7 +159,7 @@ def training_data_of(problem: Completion, mean: float) -> TrainingData:
     values = np.asarray(host.values, float)
     if origin is None and mean:  # undo rounding errors of the mean
         values = values + mean
-        largest = float(np.abs(values).max(initial=0))
+        largest = max(float(values.max(initial=0)), -float(values.min(initial=0)))
         if 1e-280 < largest < np.inf:  # larger powers of ten overflow
-            values = np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))))
+            np.round(values, max(0, 13 - int(np.ceil(np.log10(largest)))), out=values)
     return TrainingData(HostEntries(host.indptr, host.indices, values, host.weights))

@@ -43,12 +43,14 @@ def solve(order: Order, values: Array, given: RowSystems, kernels: tuple[Any, An
         root, failed = torch.linalg.cholesky_ex(M)
         root = torch.where((failed > 0)[:, None, None], torch.nan, root)
         x = torch.ones_like(right)
-        x[:, free] = torch.cholesky_solve(h[:, :, None], root)[:, :, 0]
+        inverse = None if cov is None else torch.cholesky_inverse(root)
+        # One triangular solve for each of many small systems is slow on a GPU: the inverse is there where covariances are wanted.
+        x[:, free] = (torch.cholesky_solve(h[:, :, None], root) if inverse is None else inverse @ h[:, :, None])[:, :, 0]
         mean[rows] = x
         squares[rows] = total - 2 * (x * right).sum(1) + ((A @ x[:, :, None])[:, :, 0] * x).sum(1)
         if cov is not None:
             S = torch.zeros_like(A)
-            S[:, free[:, None], free] = torch.cholesky_inverse(root)
+            S[:, free[:, None], free] = inverse
             cov[rows] = S[:, a, b]
             squares[rows] += (A * S).sum((1, 2))
     return mean, cov, squares
