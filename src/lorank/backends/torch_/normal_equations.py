@@ -44,7 +44,7 @@ def solve(order: Order, values: Array, given: RowSystems, kernels: tuple[Any, An
         root = torch.where((failed > 0)[:, None, None], torch.nan, root)
         x = torch.ones_like(right)
         inverse = None if cov is None else torch.cholesky_inverse(root)
-        # One triangular solve for each of many small systems is slow on a GPU: the inverse is there where covariances are wanted.
+        # Triangular solves of many small systems are slow on a GPU; covariances need the inverse anyway.
         x[:, free] = (torch.cholesky_solve(h[:, :, None], root) if inverse is None else inverse @ h[:, :, None])[:, :, 0]
         mean[rows] = x
         squares[rows] = total - 2 * (x * right).sum(1) + ((A @ x[:, :, None])[:, :, 0] * x).sum(1)
