@@ -2,8 +2,8 @@
 
 python docs/images/recovery.py
 
-Writes docs/_static/recovery.webp, the pictures of all frames in one file, and the numbers into docs/_static/recovery.html, which
-the front page includes. The image is exactly of low rank: a photograph (of scikit-learn), truncated.
+Writes docs/_static/recovery.webp, the pictures of all frames in one file, and the numbers into docs/_static/recovery.html, a
+part of the front page. The image is exactly of low rank: a photograph (of scikit-learn), truncated.
 """
 
 from __future__ import annotations
