@@ -159,6 +159,39 @@ def test_the_order_is_found_for_exact_and_for_noisy_samples():
         assert np.linalg.norm(result.signal - x) < (0.1 if noise else 1e-8) * np.linalg.norm(x)
 
 
+def test_the_order_of_noisy_signals_is_selected_by_the_information_criterion():
+    orders = []
+    for seed, samples in ((104, 300), (104, 100), (109, 300), (101, 100)):
+        options = {"samples": samples, "real": True, "noise": 0.2, "damping": 2.0, "seed": seed}
+        problem, _ = lr.datasets.random_hankel(1000, 6, **options)
+        result = lr.solve(problem, "auto")
+        orders.append(result.X.rank)
+        assert "smallest predicted error" in result.status.advice
+        assert all(trial.rank % 2 == 0 for trial in result.rank_path)  # sinusoids are pairs
+    assert orders == [6, 6, 6, 6]
+
+
+@pytest.mark.parametrize("real", [True, False])
+@pytest.mark.parametrize("n", [120, (12, 14)])
+def test_the_predicted_error_is_the_information_criterion_of_the_exponentials(n, real):
+    problem, _ = lr.datasets.random_hankel(n, 2, samples=80, noise=0.1, real=real, seed=1)
+    result = lr.solve(problem, 2)
+    d, total = len(problem.n), np.prod(problem.n)
+    t = problem.seen.reshape(80, -1)
+    poles = np.exp(2j * np.pi * result.frequencies.reshape(2, d) - result.dampings.reshape(2, d))
+    model = sum(c * np.prod(pole**t, axis=1) for c, pole in zip(result.amplitudes, poles, strict=True))
+    rss = np.linalg.norm(problem.y - model) ** 2
+    N, components = (80, 1) if real else (160, 2)
+    criterion = N * np.log(rss / N) + components * ((2 + 2 * d) * np.log(N) + 2 * np.log(total))
+    null = N * np.log(np.linalg.norm(problem.y) ** 2 / N)
+    assert np.isclose(N * np.log(problem.predicted_error(result.X) ** 2), criterion - null, rtol=1e-6)
+
+
+def test_exponentials_that_a_refinement_step_sends_to_infinity_are_refused():
+    problem, _ = lr.datasets.random_hankel(1000, 6, samples=100, real=True, noise=0.5, damping=2.0, seed=105)
+    assert np.isfinite(lr.solve(problem, 8).signal).all()
+
+
 def test_noise_is_estimated_and_intervals_cover_the_signal():
     covered, ends = [], []
     for seed in range(12):

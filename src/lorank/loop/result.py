@@ -156,7 +156,10 @@ class History:
 
 
 class RankTrial(NamedTuple):
-    """A rank that was tried, its relative residual, and its relative error on held-out measurements (nan without them)."""
+    """A rank that was tried, its relative residual, and its relative error on held-out measurements (nan without them).
+
+    For Hankel completion with squares the error is predicted from all samples, by the Bayesian information criterion.
+    """
 
     rank: int
     residual: float

@@ -13,7 +13,7 @@ from ..geometry import FixedRank, FixedRankManifold
 from ..loop.result import RankTrial
 from ..loop.runner import Interrupted, limit_threads
 from ..problems import MatrixProblem, Problem
-from ..problems.capabilities import HasCounts, HasSplit, missing, supports
+from ..problems.capabilities import HasCounts, HasSplit, PredictsError, missing, supports
 from ..starts import Spectrum, Staged, spectrum
 from ..starts.staged import fit, grow
 
@@ -35,12 +35,15 @@ class Found:
         Of the measurements; None for models without counts or a split.
     interrupted : FixedRank or None
         The best point so far, if Ctrl-C ended the search.
+    criterion : str
+        The error that was compared.
     """
 
     rank: int
     path: tuple[RankTrial, ...] = ()
     spectrum: Spectrum | None = None
     interrupted: FixedRank | None = None
+    criterion: str = "held-out error"
 
 
 def find_rank(problem: Problem, tol: float, rng: np.random.Generator, min_oversampling: float) -> Found:
@@ -48,7 +51,8 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator, min_oversa
 
     The first guess is the number of components that stand out from noise (:func:`~lorank.starts.spectrum`). Components that
     stand out of the residual of its fit are added, as long as this lowers the held-out error; then single ranks above and below
-    are tried. Models without a spectrum begin at rank 1.
+    are tried. Models without a spectrum begin at rank 1. Models that predict their error from all measurements
+    (:class:`~lorank.problems.capabilities.PredictsError`) need no held-out ones, for quadratic losses.
     """
     if not supports(problem, FixedRankManifold):
         raise ParameterError("rank", f"'auto' {missing(problem, FixedRankManifold)}; give the rank")
@@ -70,16 +74,18 @@ def find_rank(problem: Problem, tol: float, rng: np.random.Generator, min_oversa
             f"no rank up to {search.top} fits the data to {tol:.0e} (best: {least:.1e}), and {type(problem).__name__} has no "
             "held-out measurements to select it by: raise tol, or pass the rank as a number"
         )
-    return Found(X.rank, search.path, picture)
+    return Found(X.rank, search.path, picture, criterion="predicted error" if search.predicts else "held-out error")
 
 
-def describe_path(path: tuple[RankTrial, ...], rank: int, tol: float) -> str:
+def describe_path(found: Found, rank: int, tol: float) -> str:
     """A sentence on the selection of the rank."""
-    chosen = next(t for t in path if t.rank == rank)
-    tried = "rank" + "s" * (len(path) > 1) + " " + ", ".join(str(trial.rank) for trial in path)
+    if not found.path:
+        return ""
+    chosen = next(t for t in found.path if t.rank == rank)
+    tried = "rank" + "s" * (len(found.path) > 1) + " " + ", ".join(str(trial.rank) for trial in found.path)
     if chosen.residual <= tol:
         return f"Tried {tried}: rank {rank} is the smallest that fits the data."
-    return f"Tried {tried}: rank {rank} has the smallest held-out error (relative {chosen.held_out:.1e})."
+    return f"Tried {tried}: rank {rank} has the smallest {found.criterion} (relative {chosen.held_out:.1e})."
 
 
 @dataclass
@@ -94,7 +100,10 @@ class _Search:
 
     def __post_init__(self) -> None:
         kept, held = self.problem, None
-        if supports(self.problem, HasSplit):
+        self.predicts = supports(self.problem, PredictsError) and self.problem.objective.is_quadratic
+        if self.predicts:
+            held = kept
+        elif supports(self.problem, HasSplit):
             kept, held = self.problem.split(self.rng, HELD_OUT_SHARE)
         self.kept: Any = kept
         self.held: Any = held
@@ -115,11 +124,12 @@ class _Search:
             X = Y
         best = above = below = X
         step = self.problem.rank_step
-        while not self._is_exact(best) and above.rank < self.top and (self.held is None or above.rank - best.rank < PATIENCE):
+        patience = PATIENCE * step
+        while not self._is_exact(best) and above.rank < self.top and (self.held is None or above.rank - best.rank < patience):
             above = self._fitted(grow(self.kept, above, min(step, self.top - above.rank), self.rng))
             best = above if self._is_better(above, best) else best
-        while below is best and below.rank > 1:
-            below = self._fitted(_truncated(below, below.rank - 1))
+        while below is best and below.rank > step:
+            below = self._fitted(_truncated(below, below.rank - step))
             if self._is_better(below, best, min_gain=0.0):  # components that stand out are dropped only where they do harm
                 best = below
         return best
@@ -128,7 +138,10 @@ class _Search:
         kept = self.kept
         X = fit(kept, X, stall_window=10, max_iter=200, tol=self.tol, stall_ratio=0.9)
         G = kept.gradient(X)
-        error = math.nan if self.held is None else self.held.objective_root(X, G.objective) / (self.held.y_norm or 1.0)
+        if self.predicts:
+            error = kept.predicted_error(X)
+        else:
+            error = math.nan if self.held is None else self.held.objective_root(X, G.objective) / (self.held.y_norm or 1.0)
         self.trials[X.rank] = RankTrial(X.rank, G.residual_norm / kept.y_norm, error)
         return X
 

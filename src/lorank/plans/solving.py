@@ -194,7 +194,7 @@ def solve(
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
     ending, G = algorithm.finish(problem, X, ended), ended.state.gradient
-    remarks = ["" if checked is None else checked.warning, describe_path(found.path, r, tol) if found.path else ""]
+    remarks = ["" if checked is None else checked.warning, describe_path(found, r, tol)]
     unused = _empty_directions(problem, X, max(tol, ended.state.residual))
     if not unused and ended.status == "noise":
         unused = _unobserved_directions(problem, X, ended.state.residual)

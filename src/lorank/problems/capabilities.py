@@ -147,6 +147,14 @@ class HasEstimate(Protocol):
         """That of a point: an object with ``numpy()``, whose attributes are also those of the result."""
 
 
+@runtime_checkable
+class PredictsError(Protocol):
+    """An estimate of the error on new measurements from all measurements, for selection of the rank without held-out ones."""
+
+    def predicted_error(self, X: Any) -> float:
+        """The estimate at a point that was fitted to the measurements, relative to their norm."""
+
+
 def supports(problem: Any, need: type[T]) -> TypeIs[T]:
     """Whether a problem has a capability, is of a class, or has a manifold of that class.
 

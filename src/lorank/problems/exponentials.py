@@ -198,9 +198,10 @@ def _least_squares(
         u, sv, vh = np.linalg.svd(J / size, full_matrices=False)
         along, before = u.conj().T @ residual, misfit
         for _ in range(TRIES):
-            step = (vh.conj().T @ (sv / (sv**2 + damping) * along if damping else along / np.maximum(sv, 1e-14))) / size
+            with np.errstate(over="ignore", invalid="ignore"):  # of components without influence; checked below
+                step = (vh.conj().T @ (sv / (sv**2 + damping) * along if damping else along / np.maximum(sv, 1e-14))) / size
             moved = exponents + step[len(amplitudes) :].reshape(exponents.shape[::-1]).T
-            if (moved.real < MAX_GROWTH).all():
+            if np.isfinite(moved).all() and (moved.real < MAX_GROWTH).all():
                 c, new = fitted(moved)
                 if new < misfit:
                     exponents, amplitudes, misfit, damping = moved, c, new, damping / 10 if damping > 1e-8 else 0.0

@@ -270,6 +270,21 @@ class HankelCompletion(MatrixProblem):
         held = rng.random(self.m) < share
         return self._part(~held), self._part(held)
 
+    def predicted_error(self, X: FixedRank) -> float:
+        """The Bayesian information criterion as an error: the exponentials' relative misfit times ``exp(penalty / 2 N)``.
+
+        N is the number of real samples. A component has an amplitude and a phase, and a frequency with a damping for each axis.
+        Its frequency is selected among about n, which adds ``2 log n`` to the penalty, as a parameter adds ``log N``.
+        """
+        found = self.estimate(X)
+        is_real = not self.backend.is_complex(self.y)
+        components = X.rank / 2 if is_real else X.rank
+        N = self.m if is_real else 2 * self.m
+        penalty = components * (2 * (1 + len(self.n)) * math.log(N) + 2 * math.log(math.prod(self.n)))
+        y, roots = self.backend.to_numpy(self.y), np.sqrt(1.0 if self.weights is None else self.backend.to_numpy(self.weights))
+        misfit = np.linalg.norm(roots * (found.signal[tuple(self.seen.reshape(self.m, -1).T)] - y)) / np.linalg.norm(roots * y)
+        return float(misfit) * math.exp(penalty / (2 * N))
+
     def estimate(self, X: FixedRank) -> Exponentials:
         """The exponentials of a point: its shift invariance (ESPRIT), then least squares on the samples."""
         to_numpy, G = self.backend.to_numpy, self.gradient(X)
