@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
-import importlib.util
 import io
 import logging
 import statistics
@@ -162,7 +161,12 @@ METHODS = {  # method, package, rank for random tensors (Tucker, CP), ranks for 
 
 
 def installed() -> dict[str, Any]:
-    return {name: entry for name, entry in METHODS.items() if importlib.util.find_spec(entry[1])}
+    found = {}
+    for name, entry in METHODS.items():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(entry[1])
+            found[name] = entry
+    return found
 
 
 def random_tensor(oversampling: float, is_cp: bool, seed: int) -> tuple[Index, np.ndarray, lr.Tucker]:
