@@ -20,7 +20,7 @@ from . import backends as _backends  # noqa: F401  (before NumPy: the runtime of
 from . import datasets, distributed, evaluation, losses, metrics, phase, plans, problems, robust, solvers, starts, tensors
 from .common.checks import ParameterError
 from .common.version import __version__ as __version__
-from .geometry import FixedRank, Tucker
+from .geometry import FixedRank, TensorTrain, Tucker
 from .loop import callbacks, steps, stopping
 from .loop.result import ConvergenceWarning, History, Outliers, OutlierWarning, Result, Status
 from .phase import PhaseRetrieval
@@ -93,6 +93,7 @@ __all__ = [
     "Status",
     "TableImputer",
     "TensorCompletion",
+    "TensorTrain",
     "Tucker",
     "callbacks",
     "compare",

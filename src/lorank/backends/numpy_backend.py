@@ -13,6 +13,7 @@ from .observations import Array, Observations
 from .orthonormal import in_double
 from .protocol import Backend
 from .tensor_observations import NumpyTensorObservations, TensorObservations
+from .train_observations import TrainObservations
 
 SHORT = 4096  # entries: BLAS uses one thread for these, and they stay in the nearest cache
 BLOCK = 1 << 16  # index pairs at a time: bounds the memory of gathered factors
@@ -199,6 +200,9 @@ class NumpyBackend(Backend):
 
     def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
         return NumpyTensorObservations(indices, shape)
+
+    def make_train_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TrainObservations:
+        return TrainObservations(indices, shape)
 
 
 def _is_long_single(a: Array) -> bool:

@@ -19,10 +19,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..common.checks import ParameterError
 from .observations import Array, Observations
 from .orthonormal import Basis, at_large_angles, first_pass, in_double, second_pass
 from .pauli_sums import ArrayPauliSums, PauliSums
 from .tensor_observations import TensorObservations
+from .train_observations import TrainObservations
 
 GATHERED = 1 << 22  # numbers of covariances that are gathered at a time
 
@@ -375,6 +377,10 @@ class ObservationFactory(Protocol):
     @abstractmethod
     def make_tensor_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TensorObservations:
         """Observed entries of a tensor, sorted by slice; indices are an (m, d) array."""
+
+    def make_train_observations(self, indices: np.ndarray, shape: Sequence[int]) -> TrainObservations:
+        """Observed entries of a tensor, for tensor trains."""
+        raise ParameterError("format", "'train' computes with NumPy on the CPU: pass NumPy arrays, without device or backend")
 
     def make_pauli_sums(self, flips: np.ndarray, signs: np.ndarray, qubits: int) -> PauliSums:
         """Pauli matrices by their bit flips and signs, (m,) arrays of bit masks."""

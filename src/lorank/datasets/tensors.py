@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import Backend
 from ..common.checks import NOT_NEGATIVE, POSITIVE, ParameterError, check, one_of, whole
-from ..geometry import TUCKER, Tucker
+from ..geometry import TRAIN, TUCKER, TensorTrain, Tucker
 from ..tensors import TensorCompletion
 
 TensorFactors = Literal["gaussian", "uniform"]
@@ -25,8 +25,9 @@ def random_tensor(
     powers: float = 0.0,
     noise: float = 0.0,
     seed: int = 0,
+    format: Literal["tucker", "train"] = "tucker",
     backend: str | Backend | None = None,
-) -> tuple[TensorCompletion, Tucker]:
+) -> tuple[TensorCompletion, Any]:
     """Random tensor completion problem with known solution.
 
     Parameters
@@ -34,22 +35,24 @@ def random_tensor(
     shape : sequence of int
         Three modes or more.
     rank : int or sequence of int
-        Multilinear rank; one number stands for all modes.
+        Multilinear rank; one number stands for all modes. For trains one number for each pair of neighbouring modes.
     oversampling : float
         Observations per degree of freedom; by default 10.
     factors : {"gaussian", "uniform"}
-        Distribution of core and factors: standard normal (the default), or uniform on [0, 1].
+        Distribution of core and factors, or of the cores of a train: standard normal (the default), or uniform on [0, 1].
     powers : float
         Exponent a of the sampling frequencies ``k^-a`` of each mode, in random order; 0, the default, is uniform.
     noise : float
         Norm of the added noise relative to the norm of the observed entries; by default 0.
     seed : int
+    format : {"tucker", "train"}
+        Format of the solution and of the problem.
     backend : str or backend, optional
 
     Returns
     -------
     problem : TensorCompletion
-    truth : Tucker
+    truth : Tucker or TensorTrain
         Scaled to entries of mean square 1.
 
     Raises
@@ -67,7 +70,9 @@ def random_tensor(
     shape = tuple(int(n) for n in shape)
     if len(shape) < 3:
         raise ParameterError("shape", f"must have three modes or more, got {shape}")
-    rank = TUCKER.check_rank(rank, shape)
+    check("format", format, one_of(("tucker", "train")))
+    manifold: Any = TUCKER if format == "tucker" else TRAIN
+    ranks: tuple[int, ...] = manifold.check_rank(rank, shape)
     for name, value, valid in (
         ("oversampling", oversampling, POSITIVE),
         ("powers", powers, NOT_NEGATIVE),
@@ -78,9 +83,15 @@ def random_tensor(
     check("seed", seed, whole(0))
     rng = np.random.default_rng(seed)
     draw: Any = rng.standard_normal if factors == "gaussian" else rng.random
-    truth = Tucker.from_factors(draw(rank), [draw((n, r)) for n, r in zip(shape, rank, strict=True)])
-    truth = Tucker(truth.core * (math.sqrt(math.prod(shape)) / truth.norm()), truth.factors)
-    m = max(1, round(oversampling * TUCKER.dof(shape, rank, np.float64)))
+    size = math.sqrt(math.prod(shape))
+    truth: Tucker | TensorTrain
+    if format == "tucker":
+        truth = Tucker.from_factors(draw(ranks), [draw((n, r)) for n, r in zip(shape, ranks, strict=True)])
+        truth = Tucker(truth.core * (size / truth.norm()), truth.factors)
+    else:
+        truth = TensorTrain([draw(sides) for sides in zip((1, *ranks), shape, (*ranks, 1), strict=True)])
+        truth = TensorTrain([*truth.cores[:-1], truth.cores[-1] * (size / truth.norm())])
+    m = max(1, round(oversampling * manifold.dof(shape, ranks, np.float64)))
     if 2 * m > math.prod(shape):
         raise ParameterError("oversampling", f"asks for {m:,} entries, more than half of {math.prod(shape):,}: lower it")
     indices = _sampled(rng, shape, m, powers)
@@ -88,7 +99,7 @@ def random_tensor(
     if noise:
         w = rng.standard_normal(m)
         values = values + noise * np.linalg.norm(values) / np.linalg.norm(w) * w
-    return TensorCompletion(indices, values, shape, backend=backend), truth
+    return TensorCompletion(indices, values, shape, format=format, backend=backend), truth
 
 
 def _sampled(rng: np.random.Generator, shape: tuple[int, ...], m: int, power: float) -> np.ndarray:

@@ -4,12 +4,14 @@ from .block_weights import BlockInverses, ExpectedInverses
 from .manifold import FIXED_RANK, SEMIDEFINITE, FixedRankManifold, Manifold, SemidefiniteManifold, WeightedManifold
 from .point import FixedRank
 from .tangent import FixedRankTransport, Tangent, retract, retract_orthographic, riemannian_gradient
+from .train import TRAIN, TensorTrain, TrainManifold, TrainTangent
 from .tucker import TUCKER, Tucker, TuckerManifold, TuckerTangent
 from .weights import DenseWeight, DiagonalWeight, Identity, Weights
 
 __all__ = [
     "FIXED_RANK",
     "SEMIDEFINITE",
+    "TRAIN",
     "TUCKER",
     "BlockInverses",
     "DenseWeight",
@@ -22,6 +24,9 @@ __all__ = [
     "Manifold",
     "SemidefiniteManifold",
     "Tangent",
+    "TensorTrain",
+    "TrainManifold",
+    "TrainTangent",
     "Tucker",
     "TuckerManifold",
     "TuckerTangent",

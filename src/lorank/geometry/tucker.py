@@ -110,6 +110,10 @@ class Tucker:
     def dtype(self) -> np.dtype:
         return self.backend.dtype(self.factors[0])
 
+    def singular_values(self) -> list[np.ndarray]:
+        """Singular values of the unfoldings, one array per mode."""
+        return [np.linalg.svd(unfold(self.core, k), compute_uv=False) for k in range(self.core.ndim)]
+
     def numpy(self) -> Tucker:
         """The point with NumPy arrays."""
         return Tucker(self.core, [self.backend.to_numpy(u) for u in self.factors])
@@ -131,11 +135,7 @@ class Tucker:
 
     def entries(self, *indices: Any) -> np.ndarray:
         """The entries at the index tuples ``(indices[0][p], ..., indices[d-1][p])``."""
-        if len(indices) != len(self.shape):
-            raise ParameterError("indices", f"must be one array per mode, {len(self.shape)} in all, got {len(indices)}")
-        found = [_indices(one, n, k) for k, (one, n) in enumerate(zip(indices, self.shape, strict=True))]
-        if len({len(one) for one in found}) > 1:
-            raise ParameterError("indices", f"must have equal lengths, got {', '.join(str(len(one)) for one in found)}")
+        found = index_arrays(indices, self.shape)
         factors = [self.backend.to_numpy(u) for u in self.factors]
         out = np.empty(len(found[0]), self.dtype)
         step = max(1, (1 << 22) // self.core.size)
@@ -374,6 +374,16 @@ def _pseudo_inverse(h: np.ndarray) -> np.ndarray:
 
 def _only(k: int, matrix: np.ndarray, d: int) -> list[np.ndarray | None]:
     return [matrix if j == k else None for j in range(d)]
+
+
+def index_arrays(indices: Sequence[Any], shape: Sequence[int]) -> list[np.ndarray]:
+    """One index array per mode, of equal lengths, or a ParameterError."""
+    if len(indices) != len(shape):
+        raise ParameterError("indices", f"must be one array per mode, {len(shape)} in all, got {len(indices)}")
+    found = [_indices(one, n, k) for k, (one, n) in enumerate(zip(indices, shape, strict=True))]
+    if len({len(one) for one in found}) > 1:
+        raise ParameterError("indices", f"must have equal lengths, got {', '.join(str(len(one)) for one in found)}")
+    return found
 
 
 def _indices(a: Any, n: int, k: int) -> np.ndarray:

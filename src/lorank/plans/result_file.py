@@ -10,14 +10,14 @@ import numpy as np
 
 from ..backends import get_backend
 from ..common.checks import ParameterError
-from ..geometry import FIXED_RANK, SEMIDEFINITE, TUCKER
+from ..geometry import FIXED_RANK, SEMIDEFINITE, TRAIN, TUCKER
 from ..io.archive import plain
 from ..loop.result import History, Outliers, RankTrial, Result, SolverText, Status, short_name
 from ..losses import loss_from
 from ..problems.observed_core import Undetermined
 from ..starts.normalized import Spectrum
 
-MANIFOLDS: dict[str, Any] = {"fixed-rank": FIXED_RANK, "semidefinite": SEMIDEFINITE, "tucker": TUCKER}
+MANIFOLDS: dict[str, Any] = {"fixed-rank": FIXED_RANK, "semidefinite": SEMIDEFINITE, "tucker": TUCKER, "tensor-train": TRAIN}
 Stored = tuple[dict[str, Any], dict[str, np.ndarray]]  # metadata for JSON, and arrays
 
 

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from ..backends import Array, Backend, Vector, backend_of, get_backend
 from ..backends.tensor_observations import slice_order
-from ..common.checks import ParameterError
-from ..geometry import TUCKER, Tucker, TuckerTangent
+from ..common.checks import ParameterError, check, one_of
+from ..geometry import TRAIN, TUCKER, Tucker, TuckerTangent
 from ..losses import Loss, Objective, resolve_loss
 from ..problems import GradientBase, Problem
+from .train import TrainGradient
 from .unfolding import Unfolding
 
 MIN_OVERSAMPLING = 4.0  # observations per degree of freedom for the noise test
 
 
-class TensorCompletion(Problem):
-    """Tensor completion: observed entries of a tensor of order 3 or more and low multilinear rank.
+@dataclass(frozen=True)
+class Format:
+    """What a representation of tensors brings to the model."""
 
-    X is a :class:`~lorank.Tucker` tensor. Nothing of the size of the whole tensor is formed: a pass costs about ``r^2``
-    multiplications per observation.
+    manifold: Any  # a Manifold
+    gradient: Callable[[TensorCompletion, Any], GradientBase]
+    observations: Callable[[Backend, np.ndarray, Sequence[int]], Any]
+    start: Callable[[], Any]
+    unfoldings: Callable[[int], list[tuple[int, ...]]]  # the modes of the rows of each unfolding of low rank
+
+
+class TensorCompletion(Problem):
+    """Tensor completion: observed entries of a tensor of order 3 or more and low rank.
+
+    X is a :class:`~lorank.Tucker` tensor of low multilinear rank or, with ``format="train"``, a :class:`~lorank.TensorTrain`,
+    whose number of parameters grows linearly in the order: trains are for orders of four and more. Nothing of the size of the
+    whole tensor is formed: a pass costs about ``r^2`` multiplications per observation, and for trains as many for each mode.
 
     Parameters
     ----------
@@ -38,7 +52,11 @@ class TensorCompletion(Problem):
         Nonnegative weights of the observations, for example inverse variances.
     loss : str or Loss
         As in :class:`~lorank.Completion`, without ``"robust"``.
+    format : {"tucker", "train"}
+        The rank in :func:`~lorank.solve` is a number, or one per mode (Tucker), or one for each pair of neighbouring modes
+        (train).
     backend : {"native", "numpy", "torch", "torch:cuda"}, optional
+        Trains have no PyTorch backend.
 
     Attributes
     ----------
@@ -48,7 +66,8 @@ class TensorCompletion(Problem):
     Raises
     ------
     ParameterError
-        For indices, values, shape or weights that are invalid, and for repeated indices; the message names the first one.
+        For indices, values, shape or weights that are invalid, and for repeated indices; the message names the first one. From
+        ``solve`` for a train with an index without observations.
 
     Examples
     --------
@@ -57,9 +76,13 @@ class TensorCompletion(Problem):
     >>> result = lr.solve(problem, rank=2)
     >>> result.converged, truth.distance(result.X) < 1e-4 * truth.norm()
     (True, True)
-    """
 
-    manifold = TUCKER
+    A tensor train of order 5:
+
+    >>> problem, truth = lr.datasets.random_tensor((8,) * 5, rank=2, oversampling=8, factors="uniform", format="train")
+    >>> lr.solve(problem, rank=2).X
+    TensorTrain(8 x 8 x 8 x 8 x 8, rank (2, 2, 2, 2), float64)
+    """
 
     def __init__(
         self,
@@ -69,8 +92,10 @@ class TensorCompletion(Problem):
         *,
         weights: Any = None,
         loss: str | Loss = "squares",
+        format: Literal["tucker", "train"] = "tucker",
         backend: str | Backend | None = None,
     ) -> None:
+        check("format", format, one_of(tuple(FORMATS)))
         found = get_backend(backend, values)
         index, y = _index_array(indices), _values(values, "values")
         if len(index) != len(y):
@@ -85,14 +110,16 @@ class TensorCompletion(Problem):
         if len(same):
             k = int(same[0])
             raise ParameterError("indices", f"repeat {tuple(index[k].tolist())}, observations {order[k]} and {order[k + 1]}")
-        self.indices, self.loss = index, resolve_loss(loss)
+        self.indices, self.loss, self.format = index, resolve_loss(loss), format
+        self._format = FORMATS[format]
+        self.manifold = self._format.manifold
         y = y[order]
         if self.loss is not None:
             y, self.loss = self.loss.prepare(y, get_backend("numpy"))
         w = None if w is None else found.asarray(w[order])
         objective = Objective(weights=w) if self.loss is None else Objective(self.loss, w)
         super().__init__(found.asarray(y), shape, operator_scale=len(y) / math.prod(shape), backend=found, objective=objective)
-        self.observations = found.make_tensor_observations(index, shape)
+        self.observations = self._format.observations(found, index, shape)
 
     @classmethod
     def from_dense(cls, a: Any, **options: Any) -> TensorCompletion:
@@ -113,8 +140,20 @@ class TensorCompletion(Problem):
         observed = np.argwhere(~np.isnan(a))
         return cls(observed, a[tuple(observed.T)], a.shape, **options)
 
-    def gradient(self, X: Tucker) -> TensorGradient:
-        return TensorGradient(self, X)
+    def gradient(self, X: Any) -> Any:
+        return self._format.gradient(self, X)
+
+    def check_rank(self, rank: Any) -> Any:
+        if self._format.manifold is TRAIN:
+            for k, counts in enumerate(self.counts()):
+                empty = np.flatnonzero(counts == 0)
+                if len(empty):
+                    raise ParameterError(
+                        "indices",
+                        f"have no observation of index {empty[0]} of mode {k} ({len(empty):,} of {len(counts):,} are empty): "
+                        "leave such indices out and renumber the others",
+                    )
+        return super().check_rank(rank)
 
     def counts(self) -> tuple[Array, ...]:
         """Numbers of observations of each index, one array per mode."""
@@ -125,16 +164,14 @@ class TensorCompletion(Problem):
         held = rng.random(self.m) < share
         return self._rebuilt(~held, self.backend), self._rebuilt(held, self.backend)
 
-    def initial_point(self, rank: Sequence[int], rng: np.random.Generator) -> Tucker:
-        """The point of :class:`~lorank.tensors.TensorStart`."""
-        from .start import TensorStart  # circular import
-
-        return TensorStart()(self, rank, rng)
+    def initial_point(self, rank: Sequence[int], rng: np.random.Generator) -> Any:
+        """The point of :class:`~lorank.tensors.TensorStart` or :class:`~lorank.tensors.TrainStart`."""
+        return self._format.start()(self, rank, rng)
 
     @functools.cached_property
     def unfoldings(self) -> list[Unfolding]:
-        """The unfoldings of ``A* p``, one per mode, for spectral initial points and the noise test."""
-        return [Unfolding(self, k) for k in range(len(self.shape))]
+        """The unfoldings of ``A* p`` for spectral initial points and the noise test: one per mode, or per split of them."""
+        return [Unfolding(self, modes) for modes in self._format.unfoldings(len(self.shape))]
 
     def spectral_norm(self, p: Vector) -> float:
         """The largest spectral norm of the unfoldings of ``A* p``, by their Gram matrices without diagonals."""
@@ -155,6 +192,7 @@ class TensorCompletion(Problem):
             self.shape,
             weights=None if w is None else to_numpy(w)[flags],
             loss="squares" if self.loss is None else self.loss,
+            format=self.format,  # type: ignore[arg-type]
             backend=backend,
         )
 
@@ -256,6 +294,36 @@ class TensorGradient(GradientBase):
     @staticmethod
     def _of(factors: Sequence[Array], modes: Sequence[int]) -> list[Array]:
         return [factors[k] for k in modes]
+
+
+def _tensor_start() -> Any:
+    from .start import TensorStart  # circular import
+
+    return TensorStart()
+
+
+def _train_start() -> Any:
+    from .train_start import TrainStart  # circular import
+
+    return TrainStart()
+
+
+FORMATS = {
+    "tucker": Format(
+        TUCKER,
+        TensorGradient,
+        lambda backend, index, shape: backend.make_tensor_observations(index, shape),
+        _tensor_start,
+        lambda d: [(k,) for k in range(d)],
+    ),
+    "train": Format(
+        TRAIN,
+        TrainGradient,
+        lambda backend, index, shape: backend.make_train_observations(index, shape),
+        _train_start,
+        lambda d: [tuple(range(k)) for k in range(1, d)],
+    ),
+}
 
 
 def _index_array(indices: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ DENSE = 300  # sides of Gram matrices up to which they are formed
 
 
 class Unfolding:
-    """The mode-k unfolding of ``A* p`` for vectors p of one number per observation; its pattern is computed once.
+    """An unfolding of ``A* p`` for vectors p of one number per observation; its pattern is computed once.
 
     Entries are divided by the roots of the numbers of observations (regularized), so that frequently observed indices have the
     same noise as others.
@@ -18,25 +19,42 @@ class Unfolding:
     Parameters
     ----------
     problem : TensorCompletion
-    k : int
-        Mode.
+    modes : sequence of int
+        The modes of the rows. Rows of several modes are those with observations, in lexicographic order, and they are columns
+        where these are fewer.
+
+    Attributes
+    ----------
+    transposed : bool
+        Whether the rows are those of the other modes.
+    rows : (n,) integer array or None
+        The number of each row among all combinations of its indices; None for one mode, which has all rows.
     """
 
-    def __init__(self, problem: Any, k: int) -> None:
+    def __init__(self, problem: Any, modes: Sequence[int]) -> None:
         import scipy.sparse as sp
 
         index = problem.indices
         counts = [problem.backend.to_numpy(c) for c in problem.counts()]
         roots = [np.sqrt((c + np.median(c) / 2) / (c.mean() or 1.0)) for c in counts]
-        self.n, self.observed, self.root = problem.shape[k], counts[k] > 0, roots[k][:, None]
-        columns = np.zeros(len(index), np.int64)
-        for j, length in enumerate(problem.shape):
-            if j != k:
-                columns = columns * length + index[:, j]
-        distinct, columns = np.unique(columns, return_inverse=True)
-        order = sp.csr_array((np.arange(len(index)), (index[:, k], columns)), (self.n, len(distinct)))
+        others = [j for j in range(len(problem.shape)) if j not in modes]
+        first, columns = _distinct(index, problem.shape, others)
+        if len(modes) == 1:
+            self.rows, self.transposed, row, n = None, False, index[:, modes[0]], problem.shape[modes[0]]
+        else:
+            self.rows, row = _distinct(index, problem.shape, modes)
+            self.transposed = len(first) < len(self.rows)
+            if self.transposed:
+                self.rows, row, modes, first, columns = first, columns, others, self.rows, row
+            n = len(self.rows)
+        product = np.ones(len(index))
+        for k in modes:
+            product *= roots[k][index[:, k]]
+        self.n, self.observed, self.root = n, np.bincount(row, minlength=n) > 0, np.ones((n, 1))
+        self.root[row, 0] = product
+        order = sp.csr_array((np.arange(len(index)), (row, columns)), (n, len(first)))
         self.order, self.pattern = order.data, (order.indices, order.indptr)
-        self.shape = self.n, len(distinct)
+        self.shape = n, len(first)
         self.scale = 1 / np.prod([w[index[:, j]] for j, w in enumerate(roots)], axis=0)[self.order]
 
     def leading(self, p: np.ndarray, r: int, known: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -71,3 +89,12 @@ class Unfolding:
             values, vectors = spla.eigsh(operator, r, which="LA", tol=1e-3, v0=first)
         vectors = vectors[:, ::-1][:, :r] / self.root
         return values[::-1][:r], np.where(self.observed[:, None], vectors, 0.0)
+
+
+def _distinct(index: np.ndarray, shape: Sequence[int], modes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct combinations of the indices of some modes as numbers, the last mode fastest, and that of each observation."""
+    keys = np.zeros(len(index), np.int64)
+    for k in modes:
+        keys = keys * shape[k] + index[:, k]
+    found, inverse = np.unique(keys, return_inverse=True)
+    return found, inverse
