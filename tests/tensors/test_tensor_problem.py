@@ -78,6 +78,28 @@ def test_native_passes_agree_with_numpy_at_all_widths():
             assert_close(a, b)
 
 
+@pytest.mark.parametrize("n", [40, 310])  # formed, and by products
+@pytest.mark.parametrize("device", ["host", pytest.param("device", marks=pytest.mark.needs("torch"))])
+def test_unfoldings_have_the_eigenpairs_of_the_dense_gram_matrix(n, device, monkeypatch):
+    backend = lr.backends.get_backend("numpy" if device == "host" else "torch")
+    monkeypatch.setattr(backend, "in_main_memory", device == "host")  # a GPU's products
+    problem, _ = lr.datasets.random_tensor((n, 12, 10), (3, 2, 2), oversampling=5, powers=0.3, seed=1, backend=backend)
+    c = [backend.to_numpy(a) for a in problem.counts()]
+    roots = [np.sqrt((a + np.median(a) / 2) / a.mean()) for a in c]
+    dense = np.zeros(problem.shape)
+    dense[tuple(problem.indices.T)] = backend.to_numpy(problem.y)
+    M = unfold(dense / np.multiply.outer(np.multiply.outer(roots[0], roots[1]), roots[2]), 0)
+    known = np.random.default_rng(0).standard_normal((n, 2))
+    for given in (None, known):
+        Q = np.zeros((n, 0)) if given is None else np.linalg.qr(roots[0][:, None] * given)[0]
+        out = np.eye(n) - Q @ Q.T
+        values, vectors = np.linalg.eigh(out @ (M @ M.T - np.diag((M**2).sum(1))) @ out)
+        found, basis = problem.unfoldings[0].leading(problem.y, 2, given)
+        np.testing.assert_allclose(found, values[::-1][:2], rtol=1e-3)
+        cosines = np.linalg.svd(vectors[:, ::-1][:, :2].T @ np.linalg.qr(roots[0][:, None] * basis)[0], compute_uv=False)
+        assert cosines.min() > 0.999
+
+
 @pytest.mark.parametrize("loss", [{}, {"weights": True}, {"loss": Huber(scale=0.3)}], ids=["squares", "weights", "huber"])
 def test_the_slope_is_the_derivative_of_the_objective(loss):
     if "weights" in loss:

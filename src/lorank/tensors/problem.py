@@ -175,7 +175,6 @@ class TensorCompletion(Problem):
 
     def spectral_norm(self, p: Vector) -> float:
         """The largest spectral norm of the unfoldings of ``A* p``, by their Gram matrices without diagonals."""
-        p = self.backend.to_numpy(p)
         largest = [float(one.leading(p, 1)[0][0]) for one in self.unfoldings]
         return math.sqrt(max(0.0, *largest))
 

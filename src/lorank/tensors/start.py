@@ -73,14 +73,12 @@ class TensorStart(Checked):
 
 def spectral(problem: TensorCompletion, rank: Sequence[int]) -> Tucker:
     """The spectral point."""
-    y = problem.backend.to_numpy(problem.y)
-    return with_core(problem, [problem.unfoldings[k].leading(y, r)[1] for k, r in enumerate(rank)])
+    return with_core(problem, [problem.unfoldings[k].leading(problem.y, r)[1] for k, r in enumerate(rank)])
 
 
 def enlarged(problem: TensorCompletion, X: Tucker, rank: Sequence[int]) -> Tucker:
     """The point with leading directions of the residual added to each factor, and a new core."""
-    backend = problem.backend
-    residual = -backend.to_numpy(problem.gradient(X).residual)
+    residual = -problem.gradient(X).residual
     factors = []
     for k, (u, r) in enumerate(zip(X.numpy().factors, rank, strict=True)):
         more = r - u.shape[1]

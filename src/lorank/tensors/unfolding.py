@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
+from ..backends import Observations, Vector
 
 DENSE = 300  # sides of Gram matrices up to which they are formed
 
@@ -34,8 +37,8 @@ class Unfolding:
     def __init__(self, problem: Any, modes: Sequence[int]) -> None:
         import scipy.sparse as sp
 
-        index = problem.indices
-        counts = [problem.backend.to_numpy(c) for c in problem.counts()]
+        index, self.backend = problem.indices, problem.backend
+        counts = [self.backend.to_numpy(c) for c in problem.counts()]
         roots = [np.sqrt((c + np.median(c) / 2) / (c.mean() or 1.0)) for c in counts]
         others = [j for j in range(len(problem.shape)) if j not in modes]
         first, columns = _distinct(index, problem.shape, others)
@@ -53,42 +56,68 @@ class Unfolding:
         self.n, self.observed, self.root = n, np.bincount(row, minlength=n) > 0, np.ones((n, 1))
         self.root[row, 0] = product
         order = sp.csr_array((np.arange(len(index)), (row, columns)), (n, len(first)))
-        self.order, self.pattern = order.data, (order.indices, order.indptr)
-        self.shape = n, len(first)
-        self.scale = 1 / np.prod([w[index[:, j]] for j, w in enumerate(roots)], axis=0)[self.order]
+        order.sort_indices()
+        self.indices, self.indptr, self.shape = order.indices, order.indptr, (n, len(first))
+        scale = 1 / np.prod([w[index[:, j]] for j, w in enumerate(roots)], axis=0)[order.data]
+        self.order, self.scale = self.backend.asindex(self.backend.asarray(order.data)), self.backend.asarray(scale)
 
-    def leading(self, p: np.ndarray, r: int, known: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    @functools.cached_property
+    def observations(self) -> Observations:
+        """The pattern on a device, for products there."""
+        asarray = self.backend.asarray
+        indptr, indices = asarray(self.indptr.astype(np.int64)), asarray(self.indices.astype(np.int32))
+        return self.backend.make_observations(indptr, indices, self.scale, self.shape[1])
+
+    def leading(self, p: Vector, r: int, known: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Leading eigenvalues and eigenvectors of the Gram matrix without its diagonal, which holds the noise of the sampling.
 
         Eigenvectors are divided by the roots of the numbers of observations again. They are orthogonal to the columns of
         ``known``, if it is given.
         """
-        import scipy.sparse as sp
         import scipy.sparse.linalg as spla
 
         n = self.n
-        matrix = sp.csr_array((p[self.order] * self.scale, *self.pattern), self.shape)
-        transposed = matrix.T.tocsr()
-        diagonal = np.add.reduceat(np.append(matrix.data**2, 0.0), matrix.indptr[:-1]) * (np.diff(matrix.indptr) > 0)
+        values = self.backend.astype(p, np.float64)[self.order] * self.scale
         basis = np.zeros((n, 0)) if known is None else np.linalg.qr(self.root * known)[0]
-
-        def gram(v: np.ndarray) -> np.ndarray:
-            v = v.reshape(n, -1)
-            v = v - basis @ (basis.T @ v)
-            v = matrix @ (transposed @ v) - diagonal[:, None] * v
-            return v - basis @ (basis.T @ v)
-
         if n <= DENSE or r >= n - 1:
-            dense = (matrix @ transposed).toarray()
-            dense[np.arange(n), np.arange(n)] -= diagonal
+            matrix = self._matrix(values)
+            dense = (matrix @ matrix.T).toarray()
+            np.fill_diagonal(dense, 0.0)
             dense = dense - basis @ (basis.T @ dense)
-            values, vectors = np.linalg.eigh(dense - (dense @ basis) @ basis.T)
+            found, vectors = np.linalg.eigh(dense - (dense @ basis) @ basis.T)
         else:
+            product, diagonal = self._gram_product(values)
+
+            def gram(v: np.ndarray) -> np.ndarray:
+                v = v.reshape(n, -1)
+                v = v - basis @ (basis.T @ v)
+                v = product(v) - diagonal[:, None] * v
+                return v - basis @ (basis.T @ v)
+
             first = np.random.default_rng(0).standard_normal(n)
             operator = spla.LinearOperator((n, n), gram, matmat=gram, dtype=np.float64)
-            values, vectors = spla.eigsh(operator, r, which="LA", tol=1e-3, v0=first)
+            found, vectors = spla.eigsh(operator, r, which="LA", tol=1e-3, v0=first)
         vectors = vectors[:, ::-1][:, :r] / self.root
-        return values[::-1][:r], np.where(self.observed[:, None], vectors, 0.0)
+        return found[::-1][:r], np.where(self.observed[:, None], vectors, 0.0)
+
+    def _matrix(self, values: Vector) -> Any:
+        import scipy.sparse as sp
+
+        return sp.csr_array((self.backend.to_numpy(values), self.indices, self.indptr), self.shape)
+
+    def _gram_product(self, values: Vector) -> tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+        """``v -> M M^T v`` of a matrix M with these entries, and the diagonal of ``M M^T``."""
+        backend = self.backend
+        if backend.in_main_memory:  # SciPy's products with single vectors are the fastest there
+            matrix = self._matrix(values)
+            transposed = matrix.T.tocsr()
+            return lambda v: matrix @ (transposed @ v), np.asarray((matrix * matrix).sum(1))
+        times, adjoint_times = self.observations.times, self.observations.adjoint_times
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return backend.to_numpy(times(values, adjoint_times(values, backend.asarray(v))))
+
+        return product, backend.to_numpy(self.observations.squares(values)[0])
 
 
 def _distinct(index: np.ndarray, shape: Sequence[int], modes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
