@@ -1,6 +1,6 @@
 """Iterations by metric on every model of the library: writes the table of docs/preconditioners.md.
 
-python benchmarks/preconditioners.py [--instances 3]
+python benchmarks/preconditioners.py [--instances 3] [--only train]   with --only, prints the rows of models with that word
 
 Riemannian gradient descent with exact steps in each metric, from the initial point of the solver, and Gauss-Newton, to a
 relative residual of 1e-6 (counts: until the objective is stationary). Medians over seeds. Seconds are not measured.
@@ -44,6 +44,10 @@ def counts(seed: int) -> lr.Problem:
     return lr.CountTable(rng.poisson(2 * np.exp(0.5 * rng.standard_normal((80, 2)) @ rng.standard_normal((2, 60)))))
 
 
+def random_train(seed: int, powers: float) -> lr.Problem:
+    return lr.datasets.random_tensor((20,) * 4, 3, oversampling=20, powers=powers, seed=seed, format="train")[0]
+
+
 MODELS: dict[str, tuple[Callable[[int], Any], int]] = {
     "completion, uniform factors": (lambda s: lr.datasets.random_completion(400, 300, 4, oversampling=5, seed=s)[0], 4),
     "completion, Gaussian factors": (
@@ -64,6 +68,8 @@ MODELS: dict[str, tuple[Callable[[int], Any], int]] = {
         lambda s: lr.datasets.random_tensor((60, 50, 40), 3, oversampling=15, powers=0.6, seed=s)[0],
         3,
     ),
+    "tensor train, even sampling": (lambda s: random_train(s, 0.0), 3),
+    "tensor train, uneven sampling": (lambda s: random_train(s, 0.6), 3),
     "Hankel, 10 samples per exponential": (lambda s: lr.datasets.random_hankel(1000, 6, samples=60, seed=s)[0], 6),
     "Hankel, damped": (lambda s: lr.datasets.random_hankel(1000, 6, samples=120, damping=4.0, seed=s)[0], 6),
     "Pauli, pure state": (lambda s: lr.datasets.random_pauli(6, 1, oversampling=3, seed=s)[0], 1),
@@ -98,9 +104,9 @@ def cell(make: Callable[[int], Any], rank: int, solver: Solver, instances: int) 
     return f"{middle}" if middle <= MAX_ITER else "no"
 
 
-def table(instances: int) -> str:
+def table(instances: int, only: str) -> str:
     lines = ["| model | " + " | ".join(SOLVERS) + " |", "|" + "---|" * (len(SOLVERS) + 1)]
-    for name, (make, rank) in MODELS.items():
+    for name, (make, rank) in ((name, model) for name, model in MODELS.items() if only in name):
         cells = [cell(make, rank, solver, instances) for solver in SOLVERS.values()]
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
@@ -110,9 +116,11 @@ def table(instances: int) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=3)
+    parser.add_argument("--only", default="")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = table(arguments.instances)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n\n{found}\n\n{END}{after}", encoding="utf-8")
+    found = table(arguments.instances, arguments.only)
+    if not arguments.only:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n\n{found}\n\n{END}{after}", encoding="utf-8")

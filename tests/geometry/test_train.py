@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.geometry import TRAIN, DiagonalWeight, TensorTrain, TrainTangent, Weights
+from lorank.geometry import TRAIN, DenseWeight, DiagonalWeight, TensorTrain, TrainTangent, Weights
 from lorank.geometry.train import TrainProducts, dense_train, rounded
 
 CASES = {
@@ -106,15 +106,19 @@ def test_the_euclidean_gradient_is_the_orthogonal_projection(point):
     assert xi.inner(Dense(point, z)) == pytest.approx(np.vdot(dense(xi), z))
 
 
-def test_the_weighted_gradient_represents_the_slope_in_its_metric(point):
+@pytest.mark.parametrize("dense_weights", [False, True])
+def test_the_weighted_gradient_represents_the_slope_in_its_metric(point, dense_weights):
     rng = np.random.default_rng(2)
-    z = rng.standard_normal(point.shape)
-    modes = [rng.random(n) + 0.2 for n in point.shape]
-    xi = TRAIN.gradient(point, Dense(point, z), Weights(tuple(DiagonalWeight(w) for w in modes)))
-    Q, metric = spanning(point), np.ones(point.shape)
-    for k, w in enumerate(modes):
-        metric = metric * w.reshape([-1 if j == k else 1 for j in range(len(modes))])
-    expected = Q @ np.linalg.solve(Q.T @ (metric.ravel()[:, None] * Q), Q.T @ z.ravel())
+    z, metric, modes = rng.standard_normal(point.shape), np.ones((1, 1)), []
+    for n in point.shape:
+        w = np.diag(rng.random(n) + 0.2)
+        if dense_weights:
+            w = w + 0.1 * np.ones((n, n))
+        modes.append(DenseWeight(w, np.linalg.inv(w)) if dense_weights else DiagonalWeight(np.diag(w)))
+        metric = np.kron(metric, w)
+    xi = TRAIN.gradient(point, Dense(point, z), Weights(tuple(modes)))
+    Q = spanning(point)
+    expected = Q @ np.linalg.solve(Q.T @ metric @ Q, Q.T @ z.ravel())
     np.testing.assert_allclose(dense(xi).ravel(), expected, atol=1e-8)
     for u, change in zip(point.cores[:-1], xi.cores[:-1], strict=True):
         np.testing.assert_allclose(np.einsum("aib,aic->bc", u, change), 0, atol=1e-9)

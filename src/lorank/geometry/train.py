@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -281,30 +281,26 @@ class TrainManifold(WeightedManifold):
         return TensorTrain.from_orthogonal([core.astype(dtype) for core in X.cores])
 
     def gradient(self, X: TensorTrain, G: TrainCotangent, weights: Weights) -> TrainTangent:
-        """The Riemannian gradient in the metric ``<Z x_1 W_1 ... x_d W_d, Y>`` with diagonal W_k.
+        """The Riemannian gradient in the metric ``<Z x_1 W_1 ... x_d W_d, Y>``.
 
-        With ``S = W^(1/2)`` it is ``S^-1 P(S^-1 G)``, where P is the orthogonal projection at S X.
+        With the Gram matrices L_k of ``U_1 ... U_k`` and R_k of ``V_k ... V_d`` in the metric it is the tangent vector of the
+        cores ``((L_(k-1)^-1, W_k^-1) G_k - U_k L_k^-1 U_k^T G_k) R_(k+1)^-1``, the last one without the second term.
         """
         if not weights.modes:
             cores = [core - u @ (_tall(u).T @ _tall(core)) for u, core in zip(X.cores[:-1], G.cores, strict=False)]
             return TrainTangent(X, [*cores, G.cores[-1]])
-        d = len(X.cores)
-        roots = [np.sqrt(weights.mode(k).apply(np.ones((n, 1), X.dtype))) for k, n in enumerate(X.shape)]
-        one = np.ones((1, 1), X.dtype)
-        left, right, bases = [one], [one], []  # S U_1 ... U_k = bases times left, and likewise on the right
-        for u, s in zip(X.cores[:-1], roots, strict=False):
-            q, t = np.linalg.qr(_tall(_times(left[-1], s * u)))
-            bases.append(q)
-            left.append(t)
-        for v, s in zip(X.right[:0:-1], roots[::-1], strict=False):
-            right.append(_right_factor((s * v) @ right[-1])[1])
+        d, one = len(X.cores), np.ones((1, 1), X.dtype)
+        left, right = [one], [one]
+        for k in range(d - 1):
+            u, v = X.cores[k], X.right[d - 1 - k]
+            left.append(_tall(u).T @ _tall(_times(left[-1], _along(u, weights.mode(k).apply))))
+            right.append(_wide(_along(v, weights.mode(d - 1 - k).apply) @ right[-1]) @ _wide(v).T)
         cores = []
-        for k in range(d):
-            a, b = np.linalg.inv(left[k]), np.linalg.inv(right[d - 1 - k])
-            core = _tall(_times(a.T, G.cores[k] / roots[k]) @ b.T)
+        for k, (u, g) in enumerate(zip(X.cores, G.cores, strict=True)):
+            core = _times(np.linalg.inv(left[k]), _along(g, weights.mode(k).solve))
             if k < d - 1:
-                core = core - bases[k] @ (bases[k].T @ core)
-            cores.append((_times(a, core.reshape(G.cores[k].shape)) / roots[k]) @ b)
+                core = core - u @ np.linalg.solve(left[k + 1], _tall(u).T @ _tall(g))
+            cores.append(core @ np.linalg.inv(right[d - 1 - k]))
         return TrainTangent.project(X, cores)
 
     def prepare(self, X: Any, G: Any, vectors: Sequence[Any]) -> None:
@@ -410,6 +406,12 @@ def _right_factor(core: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _times(matrix: np.ndarray, core: np.ndarray) -> np.ndarray:
     """The matrix times the first mode of a core."""
     return (matrix @ _wide(core)).reshape(-1, *core.shape[1:])
+
+
+def _along(core: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """A function of (n, columns) arrays along the mode of a core."""
+    a, n, b = core.shape
+    return function(core.transpose(1, 0, 2).reshape(n, -1)).reshape(n, a, b).transpose(1, 0, 2)
 
 
 def _tall(core: np.ndarray) -> np.ndarray:
