@@ -58,17 +58,41 @@ same = np.mean([np.mean(category[others] == category[k]) for k, others in zip(ta
 print(f"same category: {same:.0%} (by chance {1 / categories:.0%})")
 
 # %%
+# Left: scores of the lists. Right: the share of each category in the lists, by kind of customer, next to the share in
+# the purchases. Popularity recommends the same items to all customers.
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 4, figsize=(9.6, 3.6), layout="constrained", width_ratios=[1.5, 1, 1, 1])
 names = list(scores)
-for k, measure in enumerate(("recall", "ndcg", "coverage")):
-    heights = [getattr(scores[name], measure) for name in names]
-    left.bar(np.arange(2) + 0.25 * (k - 1), heights, 0.25, label={"ndcg": "NDCG"}.get(measure, measure))
-left.set_xticks(range(2), names)
-left.set_title("lists of ten, held-out purchases")
-left.legend()
-factors = model.item_factors_ / np.linalg.norm(model.item_factors_, axis=1, keepdims=True)
-plane = np.linalg.svd(factors - factors.mean(0), full_matrices=False)[0][:, :2]
-right.scatter(*plane.T, c=category[taken], cmap="tab20", s=20 + 3 * popular[taken])
-right.set(title="item factors, coloured by category", xticks=[], yticks=[])
+for k, (name, offset) in enumerate(zip(names, (-0.18, 0.18), strict=True)):
+    heights = [scores[name].recall, scores[name].ndcg, scores[name].coverage]
+    bars = axes[0].bar(np.arange(3) + offset, heights, 0.36, color=f"C{1 - k}", label=name)
+    axes[0].bar_label(bars, fmt="%.2f", fontsize=9, color="0.5")
+axes[0].set_xticks(range(3), ["recall", "NDCG", "catalog\ncoverage"])
+axes[0].set(title="Lists of ten items", ylim=(0, 0.75))
+axes[0].grid(False, axis="x")
+axes[0].legend(loc="upper left")
+
+
+def by_kind(who, what):
+    """Share of each category in the items of each kind of customer."""
+    counts = np.zeros((categories, kinds))
+    np.add.at(counts, (category[what], kind[who]), 1)
+    return counts / counts.sum(0)
+
+
+lists = {name: one.recommend(np.arange(users), 10)[0] for name, one in models.items()}
+shares = {"Purchases": by_kind(*pairs.T)} | {
+    name: by_kind(np.repeat(np.arange(users), 10), one.ravel()) for name, one in lists.items()
+}
+for axis, (title, share) in zip(axes[1:], shares.items(), strict=True):
+    image = axis.imshow(share, cmap="viridis", vmin=0, vmax=0.6, aspect="auto")
+    axis.set(
+        title={"ImplicitFactorization": "Recommended"}.get(title, title.capitalize()),
+        xlabel="kind of customer",
+        xticks=range(kinds),
+        yticks=[],
+    )
+    axis.grid(False)
+axes[1].set_ylabel("category of items")
+figure.colorbar(image, ax=axes[1:], label="share", aspect=30)
 plt.show()

@@ -41,22 +41,28 @@ def log_loss(p):
     return -np.mean(yes * np.log(p) + (1 - yes) * np.log(1 - p))
 
 
+rmse = {name: np.sqrt(np.mean((p - chance[where]) ** 2)) for name, p in predicted.items()}
 for name, p in predicted.items():
-    error = np.sqrt(np.mean((p - chance[where]) ** 2))
     outside = np.mean((p < 0) | (p > 1))
-    print(f"{name}: log loss of held-out answers {log_loss(p):.3f}, RMSE {error:.3f}, outside [0, 1] {outside:.1%}")
+    print(f"{name}: log loss of held-out answers {log_loss(p):.3f}, RMSE {rmse[name]:.3f}, outside [0, 1] {outside:.1%}")
 print(f"with the true probabilities: log loss {log_loss(chance[where]):.3f}")
 
 # %%
-# Calibration: observed frequency against predicted probability. Calibrated predictions lie on the diagonal.
+# Left and middle: predicted against true probabilities of the unobserved answers, shaded where no probability can be. Right:
+# the observed frequency of ones against the predicted probability. Calibrated predictions lie on the diagonal.
 
-figure, axis = plt.subplots(figsize=(5, 4), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.5), layout="constrained")
 edges = np.linspace(-0.3, 1.3, 17)
-for name, p in predicted.items():
+for k, (axis, (name, p)) in enumerate(zip(axes, predicted.items(), strict=False)):
+    axis.plot(chance[where][::8], p[::8], ".", ms=2, alpha=0.4, color=f"C{k}")
+    axis.axhspan(-0.6, 0, color="0.5", alpha=0.25, lw=0)
+    axis.axhspan(1, 1.6, color="0.5", alpha=0.25, lw=0)
+    axis.set(title=f"{name.capitalize()}: RMSE {rmse[name]:.3f}", xlabel="true probability", ylim=(-0.4, 1.4))
     bins = np.digitize(p, edges)
-    seen = [k for k in range(1, len(edges)) if (bins == k).sum() > 50]
-    axis.plot([p[bins == k].mean() for k in seen], [answers[where][bins == k].mean() for k in seen], "o-", label=name)
-axis.plot([0, 1], [0, 1], color="0.55", zorder=0)
-axis.set(xlabel="predicted", ylabel="observed frequency", title="held-out answers")
-axis.legend()
+    seen = [b for b in range(1, len(edges)) if (bins == b).sum() > 50]
+    axes[2].plot([p[bins == b].mean() for b in seen], [answers[where][bins == b].mean() for b in seen], "o-", label=name)
+axes[0].set_ylabel("predicted probability")
+axes[2].plot([0, 1], [0, 1], color="0.55", lw=1, ls="-", zorder=0)
+axes[2].set(title="Calibration", xlabel="predicted probability", ylabel="observed frequency of ones")
+axes[2].legend()
 plt.show()

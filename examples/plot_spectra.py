@@ -46,20 +46,26 @@ print(f"rank {result.X.rank}; noise {result.noise:.4f} (0.01 was added)")
 print(f"relative error of all channels: {np.linalg.norm(found - truth) / np.linalg.norm(truth):.3f}")
 
 # %%
-
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12, 3.3), layout="constrained")
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.6), layout="constrained", width_ratios=[1, 1.5, 1.05])
 trials = result.rank_path
 left.semilogy([one.rank for one in trials], [one.held_out for one in trials], "o-", label="held out")
 left.semilogy([one.rank for one in trials], [one.residual for one in trials], "s-", color="0.55", label="fitted")
-left.set(title="relative error by rank", xlabel="rank")
+left.set(title="Error by rank", xlabel="rank (number of substances)", ylabel="relative error")
 left.legend()
+
 pixel = int(np.argmax(struck.sum(1)))
-middle.plot(wave, table[pixel], "o", ms=4, color="0.55", label="measured")
-middle.plot(wave[mask[pixel]], table[pixel, mask[pixel]], "x", color="C1", label="outliers")
+top = 1.25 * truth[pixel].max()
+outliers = np.flatnonzero(mask[pixel])
+regular = np.where(mask, np.nan, table)[pixel]
+middle.plot(wave, truth[pixel], color="0.55", lw=4, alpha=0.6, label="true")
 middle.plot(wave, found[pixel], color="C0", label="recovered")
-middle.plot(wave, truth[pixel], "--", color="k", lw=1, label="true")
-middle.set(title="one pixel", xlabel="wavelength", ylim=(-0.1, None))
-middle.legend(fontsize=8)
-right.imshow(found[:, int(np.argmax(spectra[0]))].reshape(side, side), cmap="viridis")
-right.set(title="one channel, all pixels", xticks=[], yticks=[])
+middle.plot(wave, regular, "o", ms=4, color="C2", label="measured")
+middle.plot(wave[outliers], np.full(len(outliers), 0.97 * top), "^", color="C1", label="outliers, far above")
+middle.set(title="Spectrum of one pixel", xlabel="wavelength (relative)", ylabel="intensity", ylim=(-0.05, 1.5 * top))
+middle.legend(fontsize=9, ncols=2, loc="upper center")
+
+image = right.imshow(found[:, int(np.argmax(spectra[0]))].reshape(side, side), cmap="viridis")
+right.set(title="One channel, recovered", xticks=[], yticks=[])
+right.spines[:].set_visible(False)
+figure.colorbar(image, ax=right, label="intensity", shrink=0.7)
 plt.show()

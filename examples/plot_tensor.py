@@ -63,17 +63,25 @@ for share in shares:
 print(f"degrees of freedom: {problem.dof((rank,) * 3)} of the tensor, {rank * (45 + 1200 - rank)} of the unfolding")
 
 day = int(np.argmax(np.abs(truth[:, :, 1:]).mean((0, 1)))) + 1
-figure, axes = plt.subplot_mosaic("abe;cde", figsize=(11, 4.6), layout="constrained", width_ratios=[1, 1, 1.25])
-titles = f"day {day}: observed (5 %)", "completed unfolding", "completed tensor", "truth"
+figure, axes = plt.subplot_mosaic("abe;cde", figsize=(9.6, 4.4), layout="constrained", width_ratios=[1, 1, 1.3])
+titles = f"Day {day}: observed (5 %)", "Completed unfolding", "Completed tensor", "True temperature"
+colours = plt.get_cmap("cividis").with_extremes(bad="#b8bcc2")
 for place, title, picture in zip("abcd", titles, (*shown, truth), strict=True):
-    image = axes[place].imshow(picture[:, :, day], cmap="viridis", vmin=truth[:, :, day].min(), vmax=truth[:, :, day].max())
+    image = axes[place].imshow(
+        picture[:, :, day], cmap=colours, vmin=truth[:, :, day].min(), vmax=truth[:, :, day].max(), origin="lower"
+    )
     axes[place].set(title=title, xticks=[], yticks=[])
+    axes[place].spines[:].set_visible(False)
+for place in "ac":
+    axes[place].set_ylabel("latitude")
+for place in "cd":
+    axes[place].set_xlabel("longitude")
 figure.colorbar(image, ax=[axes["b"], axes["d"]], label="temperature (standardized)")
 for name, line in zip(("unfolding", "tensor"), np.array(errors).T, strict=True):
     axes["e"].loglog(shares, line, "o-", label=name)
-axes["e"].axhline(noise, color="0.55", linestyle=":", label="noise of a single observation")
+axes["e"].axhline(noise, color="0.55", ls=":", label="noise of one observation")
 axes["e"].minorticks_off()
 axes["e"].set_xticks(shares, [f"{share:.0%}" for share in shares])
-axes["e"].set(title="relative error of missing entries", xlabel="observed share")
-axes["e"].legend(fontsize=8)
+axes["e"].set(title="Error of missing entries", xlabel="observed share", ylabel="relative error")
+axes["e"].legend()
 plt.show()

@@ -70,16 +70,27 @@ for label, y in zip(problem.labels, problem.y[:-1], strict=True):
 print(f"relative error {np.linalg.norm(result.state - state) / np.linalg.norm(state):.3f}, ", end="")
 print(f"linear inversion {np.linalg.norm(linear - state) / np.linalg.norm(state):.3f}")
 
-figure, axes = plt.subplots(1, 4, figsize=(12.5, 3.3), layout="constrained", width_ratios=[1, 1, 1, 1.15])
-for axis, (title, picture) in zip(
-    axes, {"state": state, "rank 2": result.state, "linear inversion": linear}.items(), strict=False
+figure, axes = plt.subplot_mosaic("abc;ddd", figsize=(9.6, 6), layout="constrained", height_ratios=[1.15, 1])
+norm = matplotlib.colors.PowerNorm(0.4, vmin=0, vmax=0.5)
+for place, (title, picture) in zip(
+    "abc", {"True state": state, "Rank 2": result.state, "Linear inversion": linear}.items(), strict=True
 ):
-    image = axis.imshow(np.abs(picture), cmap="magma", norm=matplotlib.colors.PowerNorm(0.4, vmin=0, vmax=0.5))
-    axis.set(title=title, xticks=[0, d - 1], yticks=[0, d - 1], xticklabels=["00000", "11111"], yticklabels=["00000", "11111"])
-figure.colorbar(image, ax=axes[:3], label="absolute value", shrink=0.85)
-for matrix, style, name in ((linear, "s", "linear inversion"), (result.state, "o", "rank 2"), (state, "k+", "state")):
-    axes[3].plot(np.arange(1, d + 1), np.linalg.eigvalsh(matrix)[::-1], style, ms=5, mfc="none", label=name)
-axes[3].axhline(0, color="0.55", lw=0.8)
-axes[3].set(title="eigenvalues", xlabel="number")
-axes[3].legend(fontsize=8)
+    image = axes[place].imshow(np.abs(picture), cmap="viridis", norm=norm)
+    axes[place].set(title=title, xlabel="basis state")
+    axes[place].set_xticks([0, d - 1], ["00000", "11111"])
+    axes[place].set_yticks([0, d - 1], ["00000", "11111"])
+    axes[place].grid(False)
+axes["a"].set_ylabel("basis state")
+bar = figure.colorbar(image, ax=[axes[place] for place in "abc"], label="absolute value", ticks=[0, 0.01, 0.05, 0.1, 0.2, 0.5])
+bar.ax.minorticks_off()
+for matrix, style, name in ((linear, "s", "linear inversion"), (result.state, "o", "rank 2"), (state, "x", "true state")):
+    axes["d"].plot(np.arange(1, d + 1), np.linalg.eigvalsh(matrix)[::-1], style, ms=6, mfc="none", label=name)
+axes["d"].axhspan(-0.2, 0, color="0.5", alpha=0.2, lw=0)
+axes["d"].set(
+    title="Eigenvalues (negative ones belong to no state)",
+    xlabel="number of the eigenvalue",
+    ylabel="eigenvalue",
+    ylim=(-0.2, 1),
+)
+axes["d"].legend()
 plt.show()

@@ -41,20 +41,28 @@ def measured(rows, cols, weights, y):
 
 truth = lr.FixedRank.from_factors(rng.random((shape[0], rank)), rng.random((shape[1], rank)))
 table = truth.to_dense()
-numbers, errors = (280, 300, 320, 350, 400, 500, 600), []
+numbers, errors, recovered = (280, 300, 320, 350, 400, 500, 600), [], table
 for tests in numbers:
     rows, cols, weights = pools(tests)
     y = (weights * table[rows, cols]).sum(1)
     result = lr.solve(measured(rows, cols, weights, y), rank, stop=lr.stopping.RelativeResidual(1e-7), max_iter=150)
     errors.append(truth.distance(result.X) / truth.norm())
+    recovered = result.X.to_dense() if tests == 400 else recovered
     print(f"{tests} tests for {cells} cells: {result.status}, relative error {errors[-1]:.1e}")
 
 # %%
 
-figure, axis = plt.subplots(figsize=(6, 3.6), layout="constrained")
-axis.semilogy(numbers, errors, "o-")
-axis.axvline(rank * (sum(shape) - rank), color="0.55", ls="--")
-axis.annotate("degrees of freedom ", (rank * (sum(shape) - rank), 1e-4), rotation=90, ha="right", va="center", color="0.55")
-axis.set_xlim(240, None)
-axis.set(xlabel=f"pooled tests ({cells} cells)", ylabel="relative error", title="60 x 80, rank 2")
+figure, (left, middle, right) = plt.subplots(1, 3, figsize=(9.6, 3.5), layout="constrained", width_ratios=[1, 1, 1.2])
+left.imshow(table, cmap="Greys", vmin=0, vmax=2 * table.max(), origin="lower", aspect="auto")
+rows, cols, _ = pools(3)
+for k, mark in enumerate("os^"):
+    left.plot(cols[k], rows[k], mark, color=f"C{k}", ms=6)
+left.set(title="Three tests of eight cells", xlabel="substance", ylabel="laboratory")
+middle.plot(table.ravel(), recovered.ravel(), ".", ms=2)
+middle.set(title="Cells from 400 tests", xlabel="true value", ylabel="recovered value")
+right.semilogy(numbers, errors, "o-")
+free = rank * (sum(shape) - rank)
+right.axvline(free, color="0.55", ls="--", lw=1)
+right.annotate(f"{free} degrees of freedom", (free + 36, 1e-2), va="center", color="0.55")
+right.set(title="Tests needed", xlabel=f"tests ({cells} cells)", ylabel="relative error", xlim=(240, None))
 plt.show()

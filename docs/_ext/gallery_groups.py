@@ -15,41 +15,41 @@ from sphinx.util import logging
 # Each example with the part of its first picture, from left to right, that its thumbnail shows.
 GROUPS: dict[str, dict[str, tuple[float, float]]] = {
     "Ratings and recommendations": {
-        "ratings": (0, 0.5),
-        "clicks": (0.49, 1),
+        "ratings": (0.34, 0.7),
+        "clicks": (0.32, 1),
         "stars": (0, 0.5),
-        "one_bit_ratings": (0, 1),
+        "one_bit_ratings": (0, 0.69),
     },
     "Tables, series and sensors": {
         "traffic": (0.42, 1),
         "stuck_sensors": (0.48, 1),
         "how_sure": (0, 0.52),
-        "spectra": (0.33, 1),
+        "spectra": (0.34, 0.71),
         "seasonal_gaps": (0, 1),
     },
     "Images, signals and tensors": {
         "image": (0, 0.67),
         "phase_image": (0, 0.45),
         "video_background": (0.5, 1),
-        "tensor": (0, 0.57),
+        "tensor": (0, 0.53),
         "nmr": (0, 1),
-        "tomography": (0, 0.7),
+        "tomography": (0, 1),
     },
     "Matrices of which little is known": {
         "front_page": (0, 0.67),
         "choosing_the_rank": (0, 0.37),
         "outliers": (0, 1),
         "uneven": (0.52, 1),
-        "your_own_operator": (0, 1),
+        "your_own_operator": (0, 0.34),
     },
     "The paper, and why it works": {
         "figure_one": (0, 1),
         "prgd_and_rgd": (0, 0.37),
         "geometry": (0, 1),
-        "why_the_metric": (0.49, 1),
+        "why_the_metric": (0.34, 1),
     },
     "Large data": {
-        "partitions": (0, 1),
+        "partitions": (0, 0.5),
         "gpu": (0, 1),
     },
 }
