@@ -179,6 +179,16 @@ CALLS: dict[str, Call] = {
         {"X": TABLE, "method": "auto", "time": None, "refine": "auto", "fit_rows": 10, "random_state": 0},
         {"X": "array|sample|feature|Complex data|sparse|Sparse|column|infinity|number|string", "random_state": "seed|Seed"},
     ),
+    "TensorImputer": Call(
+        lambda X, **options: lr.TensorImputer(**options).fit(X).transform(X),
+        {"X": np.arange(60.0).reshape(5, 4, 3), "rank": 1, "method": "auto", "holdout": 0.1, "n_samples": 2, "random_state": 0},
+        {"X": "observed entry", "random_state": "seed|Seed"},
+    ),
+    "TensorImputer of keys": Call(
+        lambda keys, values: lr.TensorImputer(rank=1, n_samples=2).fit_entries(keys, values),
+        {"keys": np.argwhere(np.ones((3, 2, 2))), "values": np.arange(12.0)},
+        {},
+    ),
 }  # fmt: skip
 
 

@@ -48,6 +48,7 @@ for name, work in {
     "MatrixCompletion": lambda: lr.MatrixCompletion,
     "ImplicitFactorization": lambda: lr.ImplicitFactorization,
     "TableImputer": lambda: lr.TableImputer,
+    "TensorImputer": lambda: lr.TensorImputer,
     "load": lambda: lr.load(model_file),
     "estimators": estimators,
     "torch": lambda: problem.to("torch"),
@@ -83,7 +84,7 @@ print(json.dumps(said))
 """
 
 LIBRARY_EXTRAS = {
-    **dict.fromkeys(("MatrixCompletion", "ImplicitFactorization", "TableImputer"), "sklearn"),
+    **dict.fromkeys(("MatrixCompletion", "ImplicitFactorization", "TableImputer", "TensorImputer"), "sklearn"),
     **dict.fromkeys(("load", "estimators"), "sklearn"),
     **dict.fromkeys(("torch", "cuda"), "gpu"),
     **dict.fromkeys(("from_csv", "from_parquet"), "files"),

@@ -46,7 +46,7 @@ LAYERS: list[dict[str, str]] = [
         "evaluation": "ranking metrics, splits, baselines, comparison of recommenders, diagnosis of sampling patterns",
         "factorization": "regularized factor models: ALS, variational, implicit feedback, selection of rank and regularization",
         "estimators": "scikit-learn estimators: MatrixCompletion, ImplicitFactorization, EASE",
-        "tables": "imputation of tables and time series: TableImputer",
+        "tables": "imputation of tables, time series and tensors: TableImputer, TensorImputer",
         "distributed": "row blocks on disk, on several devices and on a Dask cluster",
         "datasets": "random problems of every model, MovieLens",
     },

@@ -58,6 +58,7 @@ GROUPS = {
         "EASE",
         "ImplicitFactorization",
         "TableImputer",
+        "TensorImputer",
         "load",
     ],
 }

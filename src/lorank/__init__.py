@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .evaluation.diagnosis import diagnose
     from .io.archive import load_model as load
     from .report import compare
-    from .tables import TableImputer
+    from .tables import TableImputer, TensorImputer
 
 # Imported when first asked for: scikit-learn is an extra, and slow to import.
 _LATER = {
@@ -42,6 +42,7 @@ _LATER = {
     "ImplicitFactorization": ("estimators", "ImplicitFactorization"),
     "MatrixCompletion": ("estimators", "MatrixCompletion"),
     "TableImputer": ("tables", "TableImputer"),
+    "TensorImputer": ("tables", "TensorImputer"),
     "compare": ("report", "compare"),
     "diagnose": ("evaluation.diagnosis", "diagnose"),
     "experiments": ("experiments", ""),
@@ -93,6 +94,7 @@ __all__ = [
     "Status",
     "TableImputer",
     "TensorCompletion",
+    "TensorImputer",
     "TensorTrain",
     "Tucker",
     "callbacks",

@@ -1,4 +1,4 @@
-"""Imputation of missing values in tables and time series."""
+"""Imputation of missing values in tables, time series and tensors."""
 
 try:
     import sklearn  # noqa: F401
@@ -7,5 +7,6 @@ except ModuleNotFoundError:
 
 from . import persistence  # noqa: F401  (registers the format of model files)
 from .imputer import TableImputer
+from .tensor_imputer import TensorImputer
 
-__all__ = ["TableImputer"]
+__all__ = ["TableImputer", "TensorImputer"]

@@ -22,6 +22,8 @@ from .series_model import SeriesModel
 from .stacking import Calibration
 from .structural import Structural
 from .table_model import TableModel
+from .tensor_imputer import TensorImputer, check_tensor
+from .tensor_model import TensorCandidate, TuckerPosterior, UnfoldingModel
 
 CLASSES: dict[str, Any] = {
     c.__name__: c
@@ -42,6 +44,9 @@ CLASSES: dict[str, Any] = {
         SeriesModel,
         Structural,
         TableModel,
+        TensorCandidate,
+        TuckerPosterior,
+        UnfoldingModel,
     )
 }
 FITTED = (
@@ -58,6 +63,9 @@ FITTED = (
     "quality_",
     "by_mode_",
 )
+
+
+TENSOR_FITTED = ("shape_", "ids_", "model_", "curve_", "mean_", "scale_", "quality_", "heldout_", "scores_", "status_")
 
 
 def pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:
@@ -108,4 +116,22 @@ def read_table(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TableImpu
     return estimator
 
 
+def write_tensor(estimator: TensorImputer) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """A fitted TensorImputer as JSON and arrays."""
+    arrays: dict[str, np.ndarray] = {}
+    fitted = {name: pack(getattr(estimator, name), arrays, name) for name in TENSOR_FITTED}
+    return {"parameters": plain(estimator.get_params(deep=False)), "fitted": fitted, "features": None}, arrays
+
+
+def read_tensor(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> TensorImputer:
+    """A fitted TensorImputer from JSON and arrays."""
+    estimator = TensorImputer(**meta["parameters"])
+    for name in TENSOR_FITTED:
+        setattr(estimator, name, unpack(meta["fitted"][name], arrays))
+    estimator.shape_ = tuple(estimator.shape_)
+    check_tensor(estimator)
+    return estimator
+
+
 register_model("TableImputer", write_table, read_table)
+register_model("TensorImputer", write_tensor, read_tensor)
