@@ -71,23 +71,30 @@ def speed(instances: int) -> None:
 
 
 def noise(instances: int) -> None:
-    print("| noise | samples | error, median | order 6 selected | intervals cover | status noise |")
-    print("|---|---|---|---|---|---|")
+    def coverage(result: lr.Result) -> float:
+        low, high = result.interval(0.9)
+        return float(np.mean((low < signal) & (signal < high)))
+
+    print("| noise | samples | error, median | order 6 selected | intervals cover | of the selected order | status noise |")
+    print("|---|---|---|---|---|---|---|")
     for size in (0.05, 0.2, 0.5):
         for samples in (100, 300):
-            errors, orders, covered, ends = [], [], [], []
+            errors, orders, covered, ends, selected = [], [], [], [], []
             for seed in range(FIRST, FIRST + instances):
                 options = {"samples": samples, "real": True, "noise": size, "damping": 2.0, "seed": seed}
                 problem, signal = lr.datasets.random_hankel(1000, 6, **options)
-                result = lr.solve(problem, 6)
-                low, high = result.interval(0.9)
+                result, automatic = lr.solve(problem, 6), lr.solve(problem, "auto")
                 errors.append(error(result.signal, signal))
-                covered.append(float(np.mean((low < signal) & (signal < high))))
+                covered.append(coverage(result))
                 ends.append(result.status == "noise")
-                orders.append(lr.solve(problem, "auto").X.rank == 6)
+                orders.append(automatic.X.rank)
+                selected.append(coverage(automatic))
+            others = ", ".join(str(order) for order in orders if order != 6)
+            spread = np.std(covered, ddof=1) / instances**0.5 if instances > 1 else 0.0
             print(
-                f"| {size:g} | {samples} | {statistics.median(errors):.3f} | {sum(orders)} of {instances} | "
-                f"{statistics.mean(covered):.0%} | {sum(ends)} of {instances} |",
+                f"| {size:g} | {samples} | {statistics.median(errors):.3f} | {orders.count(6)} of {instances}"
+                f"{f' (others: {others})' if others else ''} | {statistics.mean(covered):.0%} ± {spread:.0%} | "
+                f"{statistics.mean(selected):.0%} | {sum(ends)} of {instances} |",
                 flush=True,
             )
 
