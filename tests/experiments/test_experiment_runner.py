@@ -423,7 +423,7 @@ def test_several_experiments_in_a_pool(tmp_path):
     for _ in range(2):
         screen = console()
         command.reproduce(["phase-real", "sensing-success"], "tiny", tmp_path, jobs=2, console=screen)
-    assert screen.file.getvalue().count("\n") == 1  # all of them stored
+    assert screen.file.getvalue().count("\n") == 2  # all of them stored; CPU seconds
     found = rows(tmp_path / "results.csv")
     assert {row["experiment"] for row in found} == {"phase-real", "sensing-success"}
     chosen = {

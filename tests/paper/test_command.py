@@ -39,6 +39,8 @@ def test_list():
 def test_from_runs_to_the_page(tmp_path):
     result = invoke("completion-size", "--scale", "tiny", "--out", "here")
     assert result.exit_code == 0, result.output
+    assert "CPU seconds: " in result.stderr
+    assert "completion-size" in result.stderr
     made = [line for line in result.stdout.splitlines() if line]
     assert all((tmp_path / line).is_file() for line in made)
     assert {"here/results.csv", "here/traces.csv", "here/tuning.csv"} <= set(made)
@@ -108,6 +110,12 @@ def test_names_run_in_the_order_given_and_once(monkeypatch):
     assert invoke().exit_code == 0
     assert invoke("all").exit_code == 0
     assert asked == [["completion-noise", "completion-size"], list(EXPERIMENTS), list(EXPERIMENTS)]
+
+
+def test_cpu_seconds_by_experiment():
+    records = [{"experiment": name, "cpu": cpu} for name, cpu in (("a", 1.2), ("b", 4.0), ("a", 2.4))]
+    records.append({"experiment": "b"})  # of a former version
+    assert command.spent(records).startswith("CPU seconds: 8 in runs (a 4, b 4), ")
 
 
 def test_importing_lorank_does_not_import_the_experiments():

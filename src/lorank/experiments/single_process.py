@@ -55,12 +55,12 @@ class JobExecutor:
         self._instances: OrderedDict[str, Instance] = OrderedDict()
 
     def execute(self, job: Job, solver: Any) -> dict[str, Any]:
-        """The record of the tuning, or of the run with ``solver``; ``wall`` is the time including the instances."""
-        begin = time.perf_counter()
+        """The record of the tuning, or of the run with ``solver``; ``wall`` and ``cpu`` are times including the instances."""
+        begin, cpu = time.perf_counter(), time.process_time()
         with warnings.catch_warnings():  # diverging candidates overflow; their status is stored
             warnings.simplefilter("ignore")
             found = self._tune(job.point, job.method) if job.seed is None else self._report(job, job.seed, solver)
-        return {**found, "wall": time.perf_counter() - begin}
+        return {**found, "wall": time.perf_counter() - begin, "cpu": round(time.process_time() - cpu, 3)}
 
     def _tune(self, point: Point, method: Method) -> dict[str, Any]:
         limits: dict[str, Any] = {"max_seconds": point.cap(method, tuning=True), "callbacks": [self.watch]}

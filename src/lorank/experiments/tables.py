@@ -369,7 +369,7 @@ def _made(kind: type[T], record: Record) -> T:
         trace = record.get("trace") or {}
         start = record.get("start")
         values["start"] = _real((trace.get("seconds") or [None])[0] if start is None else start)
-        own = {one.name for one in fields(Row)} | {"wall"}
+        own = {one.name for one in fields(Row)} | {"wall", "cpu"}
         values["extra"] = {name: float(v) for name, v in record.items() if isinstance(v, (int, float)) and name not in own}
     return kind(**{one.name: values[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 

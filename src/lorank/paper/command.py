@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -85,7 +87,18 @@ def reproduce(names: Sequence[str], scale: str, out: Path, *, threads: int = 1, 
         execute(possible, out, scale, jobs=jobs, threads=threads, progress=partial(follow, console=console))
     finally:
         if (out / "runs").is_dir():
-            write_csv(out, stored(out, list(EXPERIMENTS)))
+            records = stored(out, list(EXPERIMENTS))
+            write_csv(out, records)
+            console.print(spent(records), markup=False, soft_wrap=True)
+
+
+def spent(records: Sequence[Mapping[str, Any]]) -> str:
+    """CPU seconds of the stored runs by experiment, with tuning and instances, and of this call with everything else."""
+    runs = Counter[str]()
+    for record in records:
+        runs[record["experiment"]] += record.get("cpu", 0.0)
+    listed = ", ".join(f"{name} {seconds:.0f}" for name, seconds in runs.items())
+    return f"CPU seconds: {sum(runs.values()):.0f} in runs ({listed}), {sum(os.times()[:4]):.0f} in this call"
 
 
 def render(out: Path) -> list[Path]:
