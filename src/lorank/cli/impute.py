@@ -208,7 +208,7 @@ def _quality(columns: list[Any]) -> list[str]:
         return []
     listed = ", ".join(f"{one.name} {one.quality.split()[0]}{' wrong' * bool(one.levels)}" for one in known[:MAX_SHOWN])
     more = f" and {counted(len(known) - MAX_SHOWN, 'other')}" if len(known) > MAX_SHOWN else ""
-    return [f"held-out error in standard deviations of the column (1: no better than its mean): {listed}{more}"]
+    return [f"held-out error / standard deviation: {listed}{more}"]
 
 
 def _load(path: Path, options: dict[str, Any]) -> Any:
