@@ -169,7 +169,7 @@ def report(args: argparse.Namespace) -> None:
         "*covered*: each row and column is observed at least r times, as in the published experiments; *uniform*: patterns as",
         "they come. *determined*: the share of instances that counting allows to recover at all: where rows or columns with",
         "fewer than r entries are left after those with just r are peeled off, no method can. They count in the medians.",
-        "*measured*: by the version of that day. Which of the hardest instances come back depends on the path taken.",
+        "*measured*: by the version of that day. Which of the hardest instances are recovered depends on rounding.",
         "",
         *markdown(rows),
         "",

@@ -17,7 +17,7 @@ import lorank  # noqa: E402
 
 ADDRESSES = addresses()  # those of pyproject.toml that are no placeholders
 
-project, author, copyright = "lorank", "The lorank developers", "The lorank developers, BSD 3-Clause licence"
+project, author, copyright = "lorank", "The lorank developers", "The lorank developers, BSD 3-Clause license"
 version = release = lorank.__version__
 
 extensions = [

@@ -17,6 +17,8 @@ AVOIDED = {  # and what to write instead
     "nobody|somebody|whom": "name who it is: a user, no method",
     "beside": "next to, compared with, in addition to",
     "says": "a text contains, names or lists; programs print and return",
+    "what is left": "the rest, the residual",
+    "as it comes|as they come": "with its defaults, unchanged",
     "strangers": "unknown rows or columns",
 }
 

@@ -84,7 +84,7 @@ def page(python: dict, kernels: dict, left_out: list[str]) -> str:
     counted = [count for counts in lines_of.values() for count in counts.values()]
     kernels_share = share(sum(map(bool, counted)), len(counted))
     text = [
-        "# What the tests run",
+        "# Test coverage",
         "",
         "<!-- written by tools/coverage_page.py: make coverage -->",
         "",

@@ -29,7 +29,7 @@ ROOMS = {  # by module, with the title of its page
     "problems.testing": "Checks for custom models",
 }
 GROUPS = {
-    "Problems: what was measured": [
+    "Problems": [
         "Completion",
         "TensorCompletion",
         "HankelCompletion",
@@ -39,7 +39,7 @@ GROUPS = {
         "CountTable",
         "Problem",
     ],
-    "Solve, and what comes back": [
+    "Solve and results": [
         "solve",
         "compare",
         "diagnose",
@@ -53,7 +53,7 @@ GROUPS = {
         "OutlierWarning",
         "ParameterError",
     ],
-    "Estimators, in scikit-learn's manner": [
+    "Estimators": [
         "MatrixCompletion",
         "EASE",
         "ImplicitFactorization",
@@ -62,9 +62,9 @@ GROUPS = {
         "load",
     ],
 }
-LAST = "And"
+LAST = "Other names"
 OTHER = {  # not imported by name: results, and arguments of custom functions and classes
-    "More that comes back": [
+    "Further results": [
         "report.Comparison",
         "report.Run",
         "evaluation.diagnosis.Diagnosis",
@@ -75,8 +75,8 @@ OTHER = {  # not imported by name: results, and arguments of custom functions an
         "estimators.recommendation.Recommendations",
         "estimators.recommendation.Explanation",
     ],
-    "Experiments over a grid of problems": ["experiments.run", "experiments.Benchmark", "experiments.Results"],
-    "What models, metrics, rules and backends of your own meet": [
+    "Experiments": ["experiments.run", "experiments.Benchmark", "experiments.Results"],
+    "Base classes and arguments of custom parts": [
         "problems.Gradient",
         "loop.solver.Solver",
         "loop.state.State",
@@ -105,13 +105,13 @@ def names_of(module) -> list[str]:
 
 
 def tables_of(module) -> str:
-    """Its public tables of what goes by a name."""
+    """Its public dictionaries of names."""
     parts = []
     for name in module.__all__:
         table = getattr(module, name)
         if isinstance(table, dict):
             known = ", ".join(f'``"{key}"``' for key in table)
-            parts.append(f".. py:data:: {name}\n\n   What goes by a name: {known}.\n")
+            parts.append(f".. py:data:: {name}\n\n   Names: {known}.\n")
     return "```{eval-rst}\n" + "\n".join(parts) + "```\n" if parts else ""
 
 
@@ -136,15 +136,15 @@ def make_pages(app, config) -> None:
     if rest:
         groups[LAST] = rest
     parts = [
-        "# Reference\n\n`import lorank as lr`: what most people need is in `lr` itself, below. The rooms have the parts that "
-        "algorithms are composed of. Every public name has an example that the tests run, and a link to its source; those of "
-        "the paper say which symbol they are ([From the paper to the code](/notation.md)). What is promised of all this "
-        "stands in [Contributing](/project/contributing.md).\n"
+        "# Reference\n\nProblems, `solve` and the estimators are names of `lorank` itself (`import lorank as lr`). The modules "
+        "have the parts of which algorithms are composed. Every public name has an executed example and a link to its "
+        "source; names of the paper have its symbol ([From the paper to the code](/notation.md)). [Contributing](/project/contributing.md) "
+        "describes how public names may change.\n"
     ]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in groups.items()]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in OTHER.items()]
     rooms = "\n".join(room for room in ROOMS)
-    parts.append(f"## The rooms\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
+    parts.append(f"## Modules\n\n```{{toctree}}\n:maxdepth: 1\n\n{rooms}\n```\n")
     write(folder / "index.md", "\n".join(parts))
     pages = {f"lorank.{name}" for name in all_names}
     for room in ROOMS:

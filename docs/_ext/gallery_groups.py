@@ -35,14 +35,14 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "nmr": (0, 1),
         "tomography": (0, 1),
     },
-    "Matrices of which little is known": {
+    "Matrix completion": {
         "front_page": (0, 0.67),
         "choosing_the_rank": (0, 0.37),
         "outliers": (0, 1),
         "uneven": (0.52, 1),
         "your_own_operator": (0, 0.34),
     },
-    "The paper, and why it works": {
+    "Theory and the paper": {
         "figure_one": (0, 1),
         "prgd_and_rgd": (0, 0.37),
         "geometry": (0, 1),
@@ -58,8 +58,8 @@ READ_ON = {
     "Ratings and recommendations": ":doc:`/ratings`, :doc:`/losses`, :doc:`/guides/result`",
     "Tables, series and sensors": ":doc:`/tables`, :doc:`/losses`, :doc:`/guides/result`",
     "Images, signals and tensors": ":doc:`/guides/sensing`, :doc:`/losses`, :doc:`/guides/extending`",
-    "Matrices of which little is known": ":doc:`/guides/completion`, :doc:`/guides/result`, :doc:`/losses`",
-    "The paper, and why it works": ":doc:`/theory/index`, :doc:`/notation`, :doc:`/reproduction/README`",
+    "Matrix completion": ":doc:`/guides/completion`, :doc:`/guides/result`, :doc:`/losses`",
+    "Theory and the paper": ":doc:`/theory/index`, :doc:`/notation`, :doc:`/reproduction/README`",
     "Large data": ":doc:`/scale`, :doc:`/guides/gpu`, :doc:`/benchmarks/gpu`",
 }
 SIZE = (400, 280)

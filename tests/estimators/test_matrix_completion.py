@@ -139,6 +139,26 @@ def test_weights_are_repetitions(data):
     np.testing.assert_allclose(weighted.predict(pairs), repeated.predict(pairs), rtol=1e-8)
 
 
+def test_bounds_are_those_of_a_rating_scale():
+    rng = np.random.default_rng(0)
+    pairs = np.argwhere(rng.random((60, 40)) < 0.4)
+    values = 3 + rng.standard_normal(60)[pairs[:, 0]] + rng.standard_normal(40)[pairs[:, 1]]
+    stars = np.clip(np.round(values), 1, 5)
+    for given, y, bounds in (("auto", stars, (1, 5)), ("auto", values, None), (None, stars, None), ((0, 4), stars, (0, 4))):
+        model = lr.MatrixCompletion(rank=1, regularization="learned", bounds=given).fit(pairs, y)
+        assert model.bounds_ == bounds
+        everywhere = model.predict(np.argwhere(np.ones((60, 40))))
+        if bounds is None:
+            assert everywhere.max() > 5
+        else:
+            assert bounds[0] <= everywhere.min()
+            assert everywhere.max() == bounds[1]
+    few = lr.MatrixCompletion(rank=1, regularization="learned").fit(pairs[:15], values[:15])  # few values are no scale
+    assert few.bounds_ is None
+    yes = lr.MatrixCompletion(rank=1, regularization="learned", loss="logistic").fit(pairs, values > 3)
+    assert yes.bounds_ is None
+
+
 def test_bounds_clip(data):
     pairs, values, _ = data
     model = lr.MatrixCompletion(rank=2, regularization="learned", bounds=(2, 4)).fit(pairs, values)

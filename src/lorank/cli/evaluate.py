@@ -47,7 +47,7 @@ def rank_ratings(source: File, estimator: Ratings, positive: float | None, holdo
         out = leave_some_out(data.rows, holdout, seed=seed)
     else:
         out = leave_last_out(data.rows, data.times, holdout, seed=seed)
-    model = estimator.unfitted(data.values).set_params(intervals=False)
+    model = estimator.unfitted().set_params(intervals=False)
     return _rank_models(data, out, model, positive, n, estimator)
 
 

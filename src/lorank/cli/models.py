@@ -95,19 +95,8 @@ class Ratings:
             number_or_word(self.options.regularization, ("auto", "learned"), "--regularization"),
         )
 
-    def unfitted(self, values: Any, some: np.ndarray | None = None, loss: Any = None) -> Any:
-        """A MatrixCompletion with the options.
-
-        Bounded if the values are a rating scale (at most 20 levels); without intervals for classes.
-
-        Parameters
-        ----------
-        values : (m,) array
-        some : array, optional
-            Some of the values; by default the first million.
-        loss : Loss, optional
-            Instead of that of the options.
-        """
+    def unfitted(self, loss: Any = None) -> Any:
+        """A MatrixCompletion with the options, or with another loss; without intervals for classes."""
         from ..estimators import MatrixCompletion
         from ..losses import ROBUST, resolve_loss
 
@@ -115,10 +104,8 @@ class Ratings:
         loss = loss or options.loss
         found = None if loss == ROBUST else resolve_loss(loss)
         classes = found is not None and found.discrete
-        some = np.unique(values[: 1 << 20] if some is None else some)
         return MatrixCompletion(
             *self._rank_and_regularization(),
-            bounds=(float(values.min()), float(values.max())) if 1 < len(some) <= 20 and not classes else None,
             intervals=not classes,
             random_state=options.seed,
             device=options.device,
@@ -150,7 +137,7 @@ class Ratings:
         if self.options.exposure is not None:
             values, weights, loss = _rates(self.options.loss, data.values, data.times, self.options.exposure)
             data = replace(data, values=values)
-        self.model = self.unfitted(data.values, loss=loss)
+        self.model = self.unfitted(loss)
         features = self.read_features(data)
         with progress(FITTING):
             if features:  # rows and columns that have features and no ratings belong to the model
@@ -161,10 +148,8 @@ class Ratings:
         return Fit(data, {}, [])
 
     def _fit_partitions(self, source: Partitions) -> Fit:
-        from ..factorization.folds import some_of
-
         problem, columns = source.open()
-        self.model = self.unfitted(problem.y, some_of(problem, 1 << 20)[2])
+        self.model = self.unfitted()
         with counted_passes(problem, FITTING) as counter:
             self.model.fit(problem)
         self._set_names(columns, self.model.ids_)
@@ -341,7 +326,7 @@ def summarize(model: Any) -> dict[str, Any]:
         "regularization": model.regularization_,
         "sweeps": model.n_iter_,
         "loss": "squares" if model.loss_ is None else model.loss_.parameters(),
-        "bounds": list(model.bounds) if model.bounds else None,
+        "bounds": list(model.bounds_) if model.bounds_ else None,
         "intervals": bool(len(model.state_.calibration)),
         "diagnosis": model.diagnosis_.to_dict(),
         "curve": [vars(c) for c in model.curve_],

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 MAX_NONNEGATIVE_RANK = 16  # largest rank that is tried with nonnegative=True: parts are few enough to interpret
 QUANTILES = 2001  # of the errors of held-out observations
 MAX_STORED = 1 << 24  # observations of partitions: up to here a model stores its training data
+MAX_SAMPLE = 1 << 20  # values of which the levels are counted
+MAX_LEVELS, LEVEL_REPEATS = 20, 3  # a rating scale has few values, each of which occurs several times
 OUTLIER_SIGMAS, OUTLIER_ROUNDS = 4.0, 3
 EXACT_FIT = 1e-3  # of the range of values: smaller residuals are never outliers
 HEAVY_TAIL = 10.0  # values whose 99 % quantile exceeds the median by this factor: amounts rather than ratings
@@ -94,11 +96,12 @@ def fit_entries(
     if settings.loss is not None:  # classes are those of all observations, also in folds
         settings = replace(settings, loss=settings.loss.prepare(values, backend_of(values))[1])
     negative = bool(len(values) and values.min() < 0)
+    bounds = _bounds(model, values, values, settings.loss)
     if settings.device is not None:
         device = device_backend(settings.device)
         rows, cols, values = device.asindex(rows), device.asindex(cols), device.asarray(values)
     problem, mean = centred_problem(rows, cols, values, shape, weights, settings.device, settings.biases, settings.loss)
-    options: dict[str, Any] = {"weights": weights, "ranks": ranks, "search": search, "bounds": model.bounds}
+    options: dict[str, Any] = {"weights": weights, "ranks": ranks, "search": search, "bounds": bounds}
     options |= {"folds": model.cv, "share": model.holdout, "n_jobs": model.n_jobs}
     selects = ranks is not None or search != "given" or model.intervals
     fit, settings, selection = _select_and_fit(
@@ -108,9 +111,8 @@ def fit_entries(
     training = training_data_of(problem, mean)
     if excluded is not None:  # outliers are no training data, but are not recommended either
         training = training.with_unlearned(*excluded, shape)
-    state = RatingsState(
-        fit.model.host(), ids=entries.ids, labels=entries.labels, training=training, features=features, negative_labels=negative
-    )
+    about: dict[str, Any] = {"ids": entries.ids, "labels": entries.labels, "bounds": bounds, "negative_labels": negative}
+    state = RatingsState(fit.model.host(), training=training, features=features, **about)
     result = _result(model, problem, fit, settings, selection, state, counting - problem.m)
     if result.state.loss is None and outliers is None:
         warn_about_outliers(result.state.model, rows, cols, values, weights)
@@ -123,6 +125,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
     settings, ranks, search = fit_settings(model, (problem.shape[0], problem.shape[1]), problem.m)
     ranks, given = affordable_ranks(problem, settings, ranks), problem
     negative = bool(problem.y.min() < 0)
+    bounds = _bounds(model, some_of(problem, MAX_SAMPLE)[2], problem.y, settings.loss)
     if settings.loss is not None:
         problem = with_loss(problem, settings.loss)
         settings = replace(settings, loss=problem.loss)
@@ -131,7 +134,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
         working, mean = centred(problem, settings.biases)
 
     def selection() -> Selection:
-        fold = split_fold(problem, model.holdout, settings.seed, model.bounds)
+        fold = split_fold(problem, model.holdout, settings.seed, bounds)
         return select_on_folds([fold], settings, ranks=ranks, search=search)
 
     selects = ranks is not None or search != "given" or model.intervals
@@ -144,6 +147,7 @@ def fit_problem(model: MatrixCompletion, problem: Completion, y: Any, sample_wei
         ids=None if given.row_ids is None and given.col_ids is None else ids,
         labels=None if given.column_names is None else dict(zip(("row", "col", "value"), given.column_names, strict=True)),
         training=training,
+        bounds=bounds,
         negative_labels=negative,
     )
     result = _result(model, working, fit, settings, selected, state, 0)
@@ -228,6 +232,15 @@ def _select_and_fit(
         return replace(best or unfitted(problem, mean, settings), status=INTERRUPTED), settings, made
 
 
+def _bounds(model: MatrixCompletion, some: Any, values: Any, loss: Loss | None) -> tuple[float, float] | None:
+    """Range of predictions. With ``bounds="auto"``: the range of the values if they, or some of them, are a rating scale."""
+    if not isinstance(model.bounds, str):
+        return model.bounds
+    levels = np.unique(some[:MAX_SAMPLE])
+    scale = 1 < len(levels) <= min(MAX_LEVELS, len(some) // LEVEL_REPEATS)
+    return (float(values.min()), float(values.max())) if scale and not (loss is not None and loss.discrete) else None
+
+
 def _result(
     model: MatrixCompletion,
     problem: Completion,
@@ -254,7 +267,6 @@ def _result(
     state = replace(
         state,
         loss=fit.loss,
-        bounds=model.bounds,
         calibration=calibration,
         calibration_size=len(scores),
         count_scaling=0.0 if settings.regularization is None else settings.count_scaling,

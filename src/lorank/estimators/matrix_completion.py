@@ -44,8 +44,9 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         Scale the penalty of each row and column with its number of observations to this power.
     biases : bool
         Fit a mean and biases of rows and columns. False: the matrix itself is of low rank.
-    bounds : (float, float), optional
-        Clip predictions to this range.
+    bounds : "auto", (float, float) or None
+        Clip predictions to this range. "auto" takes the range of the values where they are a rating scale: at most 20
+        different ones (``bounds_``).
     nonnegative : bool
         Nonnegative matrix factorization: factors are nonnegative and there are no biases, so that each value is a sum of
         ``rank`` parts. Factors are shrunk to the mean of their side instead of to zero. ``regularization`` is selected on
@@ -113,6 +114,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     outliers_ : (m,) bool array or None
         With ``loss="robust"``: flags of the observations that were left out.
     model_ : FactorModel
+    bounds_ : (float, float) or None
+        The range of predictions.
     loss_ : Loss or None
         With its fitted parameters (scale, thresholds); None for least squares.
     classes_ : array
@@ -147,7 +150,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         "regularization": or_word(NOT_NEGATIVE, "auto", "learned"),
         "penalty": one_of(("nuclear", "frobenius")),
         "count_scaling": NOT_NEGATIVE,
-        "bounds": optional(BOUNDS),
+        "bounds": optional(or_word(BOUNDS, "auto")),
         "nonnegative": YES_OR_NO,
         "solver": one_of(("auto", "variational", "alternating")),
         "ranking": YES_OR_NO,
@@ -168,6 +171,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     U_: np.ndarray = part_of_state("svd.U")
     s_: np.ndarray = part_of_state("svd.s")
     V_: np.ndarray = part_of_state("svd.V")
+    bounds_: tuple[float, float] | None = part_of_state("bounds")
     loss_: Loss | None = part_of_state("loss")
     ids_: dict[str, np.ndarray] | None = part_of_state("ids")
 
@@ -179,7 +183,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         penalty: Literal["nuclear", "frobenius"] = "nuclear",
         count_scaling: float = 0.0,
         biases: bool = True,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[float, float] | Literal["auto"] | None = "auto",
         nonnegative: bool = False,
         loss: Any = "squares",
         solver: Literal["auto", "variational", "alternating"] = "auto",
