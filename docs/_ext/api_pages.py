@@ -138,8 +138,8 @@ def make_pages(app, config) -> None:
     parts = [
         "# Reference\n\nProblems, `solve` and the estimators are names of `lorank` itself (`import lorank as lr`). The modules "
         "have the parts of which algorithms are composed. Every public name has an executed example and a link to its "
-        "source; names of the paper have its symbol ([From the paper to the code](/notation.md)). [Contributing](/project/contributing.md) "
-        "describes how public names may change.\n"
+        "source; names of the paper have its symbol ([From the paper to the code](/notation.md)). "
+        "[Contributing](/project/contributing.md) describes how public names may change.\n"
     ]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in groups.items()]
     parts += [f"## {title}\n\n{listing('lorank', names)}" for title, names in OTHER.items()]

@@ -75,6 +75,15 @@ def test_help_fits_into_a_terminal_of_80_columns():
         assert "bool" not in json_line.lower(), name
 
 
+def test_the_list_of_commands_has_groups_and_no_types():
+    shown = run("-h").stdout
+    assert [shown.index(title) for title in ("Ratings and clicks", "Tables and time series", "Research", "First steps")]
+    assert "<" not in shown
+    for name in commands():
+        assert re.search(rf"^│ {name} ", shown, re.MULTILINE), name
+        assert "<" not in run(name, "-h").stdout.replace("0<=x<=65535", ""), name
+
+
 @pytest.mark.parametrize("name", DEMOS)
 def test_stories(name, tmp_path):
     if name in ("ratings", "table"):

@@ -37,8 +37,9 @@ def build_app() -> Any:
     import typer
 
     from .help_text import WELCOME, epilog
+    from .options import Command, Group
 
-    app = typer.Typer(pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
+    app = typer.Typer(cls=Group, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 
     def show_version(wanted: bool) -> None:
         if wanted:
@@ -63,18 +64,20 @@ def build_app() -> Any:
         context: typer.Context,
         name: Annotated[
             str | None,
-            typer.Argument(help="ratings, table, phase or image; by default a comparison of solvers.", show_default=False),
+            typer.Argument(
+                metavar="[NAME]", help="ratings, table, phase or image; by default a comparison of solvers.", show_default=False
+            ),
         ] = None,
-        n: Annotated[int, typer.Option("--n", help="Rows and columns of the matrix.")] = 3000,
-        rank: Annotated[int, typer.Option(help="Rank of the matrix.")] = 10,
-        oversampling: Annotated[float, typer.Option(help="Observed entries per degree of freedom.")] = 5.0,
-        seed: Annotated[int, typer.Option(metavar="<int>", help="Random seed.")] = 0,
-        tol: Annotated[float, typer.Option(help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
-        max_iter: Annotated[int, typer.Option(help="Maximum number of iterations of each solver.")] = 500,
-        max_seconds: Annotated[float, typer.Option(help="Maximum seconds of each solver.")] = 10.0,
+        n: Annotated[int, typer.Option("--n", metavar="N", help="Rows and columns of the matrix.")] = 3000,
+        rank: Annotated[int, typer.Option(metavar="N", help="Rank of the matrix.")] = 10,
+        oversampling: Annotated[float, typer.Option(metavar="X", help="Observed entries per degree of freedom.")] = 5.0,
+        seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0,
+        tol: Annotated[float, typer.Option(metavar="X", help="Stop at this relative error, |X_t - X| / |X|.")] = 1e-4,
+        max_iter: Annotated[int, typer.Option(metavar="N", help="Maximum number of iterations of each solver.")] = 500,
+        max_seconds: Annotated[float, typer.Option(metavar="X", help="Maximum seconds of each solver.")] = 10.0,
         out: Annotated[
             Path | None,
-            typer.Option(help="Write the plot to this PNG file; by default lorank-demo[-NAME].png.", show_default=False),
+            typer.Option(metavar="FILE", help="Write the plot to this PNG file; by default lorank-demo[-NAME].png."),
         ] = None,
         as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object instead of a table.")] = False,
     ) -> None:
@@ -99,13 +102,15 @@ def build_app() -> Any:
             show(run_demo(name, out or Path(f"lorank-demo-{name}.png"), seed, given), as_json)
 
     def reproduce(
-        names: Annotated[
-            list[str] | None, typer.Argument(metavar="[NAME ...|all]", help="Experiments; by default all.")
-        ] = None,
-        scale: Annotated[str, typer.Option(help="quick: about ten minutes for all on one core; paper: hours.")] = "quick",
-        out: Annotated[Path, typer.Option(help="Folder for results, figures and the page.")] = Path("lorank-reproduction"),
-        threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
-        jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 1,
+        names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments; by default all.")] = None,
+        scale: Annotated[
+            str, typer.Option(metavar="NAME", help="quick: about ten minutes for all on one core; paper: hours.")
+        ] = "quick",
+        out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for results, figures and the page.")] = Path(
+            "lorank-reproduction"
+        ),
+        threads: Annotated[int, typer.Option(metavar="N", help="Threads of the kernels and of BLAS.")] = 1,
+        jobs: Annotated[int, typer.Option(metavar="N", help="Number of parallel processes.")] = 1,
         only_render: Annotated[
             bool, typer.Option("--only-render", metavar="", help="Render tables, figures and page from stored results.")
         ] = False,
@@ -121,11 +126,11 @@ def build_app() -> Any:
     def bench(
         file: Annotated[Path, typer.Argument(metavar="FILE", help="Python file that defines experiments.", show_default=False)],
         out: Annotated[
-            Path | None, typer.Option(help="Folder for runs, tables and figures; by default NAME-results.", show_default=False)
+            Path | None, typer.Option(metavar="FOLDER", help="Folder for runs, tables and figures; by default NAME-results.")
         ] = None,
-        threads: Annotated[int, typer.Option(help="Threads of the kernels and of BLAS.")] = 1,
-        jobs: Annotated[int, typer.Option(help="Number of parallel processes.")] = 1,
-        formats: Annotated[str, typer.Option(metavar="<list>", help="Formats of the figures: png, pdf, svg.")] = "png,pdf",
+        threads: Annotated[int, typer.Option(metavar="N", help="Threads of the kernels and of BLAS.")] = 1,
+        jobs: Annotated[int, typer.Option(metavar="N", help="Number of parallel processes.")] = 1,
+        formats: Annotated[str, typer.Option(metavar="LIST", help="Formats of the figures: png, pdf, svg.")] = "png,pdf",
     ) -> None:
         """Compare solvers on your own problems: CSV and LaTeX tables, figures and a page. Interrupted calls resume."""
         from ..experiments.command import run_bench
@@ -137,8 +142,14 @@ def build_app() -> Any:
     from .commands import complete, diagnose, evaluate, inspect, predict, recommend, serve
     from .doctor import doctor
     from .impute import impute
-    from .options import Command
 
-    for command in (demo, reproduce, bench, complete, predict, recommend, diagnose, evaluate, inspect, serve, impute, doctor):
-        app.command(cls=Command, epilog=epilog(command.__name__))(command)
+    panels = {
+        "Ratings and clicks": (diagnose, complete, predict, recommend, evaluate, serve, inspect),
+        "Tables and time series": (impute,),
+        "Research": (bench, reproduce),
+        "First steps": (demo, doctor),
+    }
+    for panel, commands in panels.items():
+        for command in commands:
+            app.command(cls=Command, epilog=epilog(command.__name__), rich_help_panel=panel)(command)
     return app

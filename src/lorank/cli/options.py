@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ..common.checks import did_you_mean
 from .errors import UsageError, cli_errors, join_or, set_verbosity
@@ -65,6 +65,17 @@ class Command(TyperCommand):
             if meant:
                 error.possibilities = meant  # type: ignore[attr-defined]
             raise
+
+
+class Group(TyperGroup):
+    """The application, whose help page shows no types of flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found = super().get_params(ctx)
+        for parameter in found:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""  # type: ignore[attr-defined]
+        return found
 
 
 def option(*names: str, panel: str | None = None, words: tuple[str, ...] = (), **more: Any) -> Any:
