@@ -51,3 +51,41 @@ def test_commands_say_it_in_a_line_and_the_doctor_names_the_remedy(run, tmp_path
     (tmp_path / "r.csv").write_text("user,item,rating\n" + "".join(f"{k % 9},{k // 9},{k % 5}\n" for k in range(60)))
     said = run("-m", "lorank", "complete", "r.csv", "--rank", "1", "--regularization", "1").stderr
     assert said.count("lorank: note: lorank runs on its NumPy backend") == 1
+
+
+BROWSER = """
+import sys, threading
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("lorank._kernels", "_multiprocessing", "_posixshmem", "fcntl", "resource"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+def start(self):
+    raise RuntimeError("can't start new thread")
+
+sys.meta_path.insert(0, Absent())
+threading.Thread.start = start
+"""
+ESTIMATE = """
+import numpy as np, lorank as lr
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 40))
+pairs = np.argwhere(rng.random(X.shape) < 0.5)
+model = lr.MatrixCompletion(rank=2, ranking=True).fit(pairs, X[tuple(pairs.T)])
+assert abs(model.predict(pairs) - X[tuple(pairs.T)]).max() < 0.1
+model.recommend([0], n=3)
+table = np.where(rng.random((80, 5)) < 0.2, np.nan, rng.standard_normal((80, 2)) @ rng.standard_normal((2, 5)))
+assert np.isfinite(lr.TableImputer().fit_transform(table)).all()
+A = rng.standard_normal((90, 20))
+assert lr.solve(lr.PhaseRetrieval(A, (A @ np.ones(20)) ** 2)).converged
+t = np.sort(rng.permutation(64)[:30])
+assert lr.solve(lr.HankelCompletion(t, np.exp(0.3j * t), 64), 1).converged
+"""
+
+
+def test_in_the_python_of_a_browser(run, tmp_path):
+    """Without kernels, threads and processes, as in Pyodide."""
+    pytest.importorskip("sklearn")
+    (tmp_path / "sitecustomize.py").write_text(BROWSER)
+    run("-c", SOLVE + ESTIMATE)

@@ -65,7 +65,7 @@ def build_app() -> Any:
         name: Annotated[
             str | None,
             typer.Argument(
-                metavar="[NAME]", help="ratings, table, phase or image; by default a comparison of solvers.", show_default=False
+                metavar="NAME", help="ratings, table, phase or image; by default a comparison of solvers.", show_default=False
             ),
         ] = None,
         n: Annotated[int, typer.Option("--n", metavar="N", help="Rows and columns of the matrix.")] = 3000,
@@ -102,7 +102,7 @@ def build_app() -> Any:
             show(run_demo(name, out or Path(f"lorank-demo-{name}.png"), seed, given), as_json)
 
     def reproduce(
-        names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments; by default all.")] = None,
+        names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Experiments; by default all.")] = None,
         scale: Annotated[
             str, typer.Option(metavar="NAME", help="quick: about ten minutes for all on one core; paper: hours.")
         ] = "quick",
