@@ -1,5 +1,7 @@
-"""Recommendations: lorank, implicit's ALS and cmfrec's implicit model on the same splits.
+"""Recommendations: lorank and its peers on the same splits.
 
+    python benchmarks/ranking.py compare --log orders.jsonl [--sets ml-100k ...] [--processes 8] [--quick]
+    python benchmarks/ranking.py report --log orders.jsonl
     python benchmarks/ranking.py run DATA... --folder FOLDER --log ranking.jsonl --methods lorank implicit cmfrec
     python benchmarks/ranking.py time DATA... --folder FOLDER --log ranking.jsonl --methods lorank default ratings
     python benchmarks/ranking.py table --log ranking.jsonl
@@ -10,6 +12,10 @@ published split). 20 % of each user's positives are held out for the test; setti
 is looked at once. ``time`` measures single fits at the settings of the log, and fits that choose their own; ``ratings`` and
 ``cmfrec-ratings`` are the models of ratings (all of them, with defaults). A method runs where its package is installed: call
 the script with several Pythons and one log. One thread: OMP_NUM_THREADS=1.
+
+``compare`` runs the data of ranking_data.py (in the folder LORANK_RANKING): lorank's defaults and orders, implicit's ALS and
+item neighborhoods, EASE in NumPy and ELSA, three splits each, random or by time. Peers are tuned on 10 % of the training data
+of the first split. ``report`` prints the tables of docs/benchmarks/ranking.md.
 """
 
 from __future__ import annotations
@@ -17,18 +23,22 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+import ranking_data
 from lorank.backends import get_backend
-from lorank.backends.top_k import rows_of, top_columns
-from lorank.evaluation import HeldOutItems, Popularity, leave_some_out, ranking_scores
+from lorank.backends.top_k import rows_of, top_columns, top_scores
+from lorank.evaluation import HeldOutItems, Popularity, leave_last_out, leave_some_out, ranking_scores
 
 K = 64
 JUDGES = 3000  # users whose lists judge settings,
@@ -45,16 +55,8 @@ def positives(name, folder):
         users = np.concatenate([train.row, *(np.full(len(one) - 1, one[0]) for one in lines)])
         items = np.concatenate([train.col, *(np.array(one[1:], int) for one in lines)])
         return users.astype(np.int64), items.astype(np.int64), np.arange(len(users)) >= train.nnz
-    path, separator, least = {
-        "ml-100k": ("ml-100k/u.data", "\t", 4),
-        "ml-1m": ("ml-1m/ratings.dat", "::", 4),
-        "filmtrust": ("filmtrust.txt", " ", 3),
-    }[name]
-    rows = [line.split(separator)[:3] for line in (folder / path).read_text(encoding="latin1").splitlines()]
-    users, items, values = np.array(rows, float).T
-    liked = values >= least
-    users, items = (np.unique(a[liked], return_inverse=True)[1].astype(np.int64) for a in (users, items))
-    return users, items, leave_some_out(users, 0.2, seed=0)
+    data = ranking_data.positives(name)
+    return data.users, data.items, leave_some_out(data.users, 0.2, seed=0)
 
 
 class Data:
@@ -80,6 +82,12 @@ class Data:
             get_backend(), np.asarray(left, np.float32)[self.rows], right, 20, seen=seen, never=self.counts == 0
         )
         return self.of_lists(lists)
+
+    def of_scores(self, scores):
+        """The same for a function from users to the scores of all items."""
+        seen, shape = rows_of(self.R.indptr, self.R.indices, self.rows), (len(self.rows), self.shape[1])
+        block = lambda part: scores(self.rows[part.start : part.stop])  # noqa: E731
+        return self.of_lists(top_scores(get_backend(), block, shape, 20, seen=seen, never=self.counts == 0)[0])
 
     def of_lists(self, lists):
         found = [ranking_scores(lists, self.held, self.counts, self.shape[0], n) for n in (10, 20)]
@@ -182,19 +190,6 @@ def run(arguments):
                     write(method, {"kind": "path", "sweeps": sweeps, "seconds": seconds} | some.scores(*sides))
 
 
-def given_ratings(name, folder):
-    """Pairs and values of all ratings."""
-    path, separator = {
-        "ml-100k": ("ml-100k/u.data", "\t"),
-        "ml-1m": ("ml-1m/ratings.dat", "::"),
-        "filmtrust": ("filmtrust.txt", " "),
-    }[name]
-    rows = [line.split(separator)[:3] for line in (folder / path).read_text(encoding="latin1").splitlines()]
-    users, items, values = np.array(rows, float).T
-    pairs = np.column_stack([np.unique(a, return_inverse=True)[1] for a in (users, items)])
-    return pairs.astype(np.int64), values
-
-
 def seconds_of(function, times=3):
     """The least of some, in processor time."""
     found = []
@@ -205,9 +200,10 @@ def seconds_of(function, times=3):
     return min(found)
 
 
-def rating_seconds(method, name, folder):
+def rating_seconds(method, name):
     """What a model of ratings takes with its defaults, and (lorank) what comes on top when it is first asked to recommend."""
-    pairs, values = given_ratings(name, folder)
+    data = ranking_data.load(name)
+    pairs, values = np.column_stack([data.users, data.items]), data.values
     if method == "cmfrec-ratings":
         from cmfrec import CMF
 
@@ -230,7 +226,7 @@ def take_time(arguments):
     tuned = {(one["data"], one["method"]): one.get("settings", {}) for one in lines if one["kind"] == "test"}
     for name, method in itertools.product(arguments.data, arguments.methods):
         if method.endswith("ratings"):
-            found = {} if name == "gowalla" else rating_seconds(method, name, arguments.folder)
+            found = {} if name == "gowalla" else rating_seconds(method, name)
         else:
             users, items, test = positives(name, arguments.folder)
             R = Data(users, items, test, (int(users.max()) + 1, int(items.max()) + 1)).R
@@ -250,6 +246,259 @@ def take_time(arguments):
             with arguments.log.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             print(json.dumps(line), flush=True)
+
+
+# -- many sets, one run ---------------------------------------------------------------------------------------------------
+SPLITS = (  # the sets that no choice was made on are those of ranking_data.TEST
+    *((name, "random") for name in ("ml-100k", "filmtrust", "ml-1m", "msweb", "lastfm", "citeulike-a")),
+    *((name, "temporal") for name in ("ml-1m", "toys", "beauty", "video", "movietweetings")),
+)
+RATINGS = ("ml-100k", "filmtrust", "movietweetings", "jester", "made")  # sets of ratings for the order of MatrixCompletion
+SEEDS = (0, 1, 2)
+MAX_NUMPY_ITEMS, MAX_ELSA_CELLS = 18_000, 300_000_000
+EASE_GRIDS = ((20.0, 50.0, 100.0, 200.0, 400.0, 800.0), (10.0, 30.0, 100.0))  # up to 8,000 items, and beyond
+ELSA_BATCH, ELSA_STEPS = 256, 600  # users of a batch, and steps of the longest fit that is tried: 10 to 40 epochs
+
+
+def split(name, kind, seed):
+    """Training and test data of a set, counts where there are any."""
+    data = ranking_data.positives(name)
+    if kind == "temporal":
+        out = leave_last_out(data.users, data.times, 0.2, seed=seed)
+    else:
+        out = leave_some_out(data.users, 0.2, seed=seed)
+    counts = data.values if name == "lastfm" else np.ones(len(out))
+    return data.users, data.items, counts, out, (int(data.users.max()) + 1, int(data.items.max()) + 1)
+
+
+def judged(name, kind, seed):
+    """The data for the test, and a tenth of the training data held out for the choice of settings."""
+    users, items, _, out, shape = split(name, kind, seed)
+    inner = leave_some_out(users[~out], 0.1, seed=1)
+    return Data(users, items, out, shape), Data(users[~out], items[~out], inner, shape, JUDGES)
+
+
+def cpu(function):
+    """What a function returns, and its CPU seconds."""
+    begin = time.process_time()
+    found = function()
+    return found, time.process_time() - begin
+
+
+def own_lines(name, kind, seed):
+    """The default and its factors, a factor model of rank 64 and what its settings alone take, EASE, popularity."""
+    import lorank
+
+    users, items, counts, out, shape = split(name, kind, seed)
+    test = Data(users, items, out, shape)
+    R = scipy.sparse.csr_array((counts[~out], (users[~out], items[~out])), shape)
+    lists = lambda model, by="auto": test.of_lists(model.recommend(test.rows, 20, by=by).items)  # noqa: E731
+    model, seconds = cpu(lambda: lorank.ImplicitFactorization().fit(R))
+    tried = [vars(one) for one in model.orders_]
+    yield {"method": "default", "cpu": seconds, "order": model.order_, "rank": model.rank_, "orders": tried} | lists(model)
+    yield {"method": "default, by factors"} | lists(model, "affinity")
+    model, seconds = cpu(lambda: lorank.ImplicitFactorization(rank=K).fit(R))
+    yield {"method": "factors, rank 64", "cpu": seconds} | lists(model)
+    given = {"rank": K, "zeros": model.zeros_, "regularization": model.regularization_, "max_iter": model.n_iter_}
+    yield {"method": "factors, settings given", "cpu": cpu(lambda: lorank.ImplicitFactorization(**given).fit(R))[1]}
+    model, seconds = cpu(lambda: lorank.EASE().fit(R))
+    about = {"regularization": model.regularization_, "neighbors": model.neighbors_}
+    yield {"method": "EASE", "cpu": seconds} | about | lists(model)
+    yield {"method": "popularity"} | test.of_lists(Popularity(*test.R.nonzero(), shape[1]).recommend(test.rows, 20)[0])
+
+
+def knn_lines(name, kind, seed):
+    from implicit.nearest_neighbours import CosineRecommender
+
+    test, _ = judged(name, kind, seed)
+    model = CosineRecommender(K=100, num_threads=1)
+    _, seconds = cpu(lambda: model.fit(scipy.sparse.csr_matrix(test.R), show_progress=False))
+    B = scipy.sparse.csr_array(model.similarity).astype(np.float32)
+    B.setdiag(0)  # an item is no neighbor of itself
+    yield {"method": "item-KNN (implicit)", "cpu": seconds} | test.of_scores(lambda some: (test.R[some] @ B).toarray())
+
+
+def als_lines(name, kind, seeds):
+    """ALS of implicit: strength and weight first, then the number of factors."""
+    from implicit.als import AlternatingLeastSquares
+
+    def fit(R, alpha, regularization, factors=K):
+        options = {"use_cg": True, "num_threads": 1, "random_state": 0, "iterations": 15}
+        model = AlternatingLeastSquares(factors=factors, regularization=regularization, alpha=alpha, **options)
+        model.fit(R, show_progress=False)
+        return np.asarray(model.user_factors), np.asarray(model.item_factors)
+
+    _, part = judged(name, kind, seeds[0])
+    grid = [{"alpha": a, "regularization": r} for a in (1.0, 4.0, 16.0) for r in (0.1, 1.0, 10.0, 80.0)]
+    tried = [(part.scores(*fit(part.R, **one))["ndcg10"], one) for one in grid]
+    for factors in (128, 256):
+        one = max(tried, key=lambda pair: pair[0])[1] | {"factors": factors}
+        tried.append((part.scores(*fit(part.R, **one))["ndcg10"], one))
+    settings = max(tried, key=lambda pair: pair[0])[1]
+    for seed in seeds:
+        test, _ = judged(name, kind, seed)
+        sides, seconds = cpu(lambda test=test: fit(test.R, **settings))
+        yield {"method": "implicit ALS, tuned", "seed": seed, "cpu": seconds, "settings": settings} | test.scores(*sides)
+
+
+def ease_lines(name, kind, seeds):
+    """EASE by LAPACK, with the matrix of all items."""
+
+    def fit(R, regularization):
+        P = (R.T @ R).toarray()
+        P[np.diag_indices_from(P)] += np.float32(regularization)
+        factor, _ = scipy.linalg.lapack.spotrf(P.T, lower=0, overwrite_a=1)
+        inverse, _ = scipy.linalg.lapack.spotri(factor, lower=0, overwrite_c=1)
+        B = np.triu(inverse, 1)
+        B += B.T
+        B /= -np.diag(inverse)
+        return B
+
+    _, part = judged(name, kind, seeds[0])
+    if part.shape[1] > MAX_NUMPY_ITEMS:
+        return
+    tried = []
+    for regularization in EASE_GRIDS[part.shape[1] > 8000]:
+        B = fit(part.R, regularization)
+        tried.append((part.of_scores(lambda some, B=B: part.R[some] @ B)["ndcg10"], regularization))
+    settings = {"regularization": max(tried)[1]}
+    for seed in seeds:
+        test, _ = judged(name, kind, seed)
+        B, seconds = cpu(lambda test=test: fit(test.R, **settings))
+        found = test.of_scores(lambda some, B=B, test=test: test.R[some] @ B)
+        yield {"method": "EASE (NumPy), tuned", "seed": seed, "cpu": seconds, "settings": settings} | found
+
+
+def elsa_lines(name, kind, seed):
+    """ELSA of its authors, 256 dimensions; the number of epochs is tuned."""
+    import torch
+    from elsa import ELSA
+
+    def fits(R, epochs):
+        torch.manual_seed(0)
+        model = ELSA(n_items=R.shape[1], n_dims=256, device=torch.device("cpu"))
+        for _ in range(epochs):
+            model.fit(R, batch_size=ELSA_BATCH, epochs=1, shuffle=True, verbose=False)
+            A = torch.nn.functional.normalize(model.get_items_embeddings(as_numpy=False), dim=-1).detach().numpy()
+            yield A
+
+    test, part = judged(name, kind, seed)
+    if test.shape[0] * test.shape[1] > MAX_ELSA_CELLS:
+        return
+    dot = lambda data, A: data.of_scores(lambda some: (data.R[some] @ A) @ A.T)  # noqa: E731
+    most = min(max(ELSA_STEPS * ELSA_BATCH // part.shape[0], 10), 40)
+    tried = [dot(part, A)["ndcg10"] for A in fits(part.R, most)]
+    epochs = int(np.argmax(tried)) + 1
+    found, seconds = cpu(lambda: list(fits(test.R, epochs))[-1])
+    yield {"method": "ELSA, tuned", "cpu": seconds, "settings": {"epochs": epochs}} | dot(test, found)
+
+
+def rating_lines(name, _, seed):
+    """MatrixCompletion: every order against held-out ratings of at least the threshold."""
+    import lorank
+
+    if name == "made":
+        pairs, values = ranking_data.made_ratings(seed)
+        least = float(np.quantile(values, 0.8))
+    else:
+        data = ranking_data.load(name)
+        pairs, values, least = np.column_stack([data.users, data.items]), data.values, ranking_data.POSITIVE[name]
+    out = leave_some_out(pairs[:, 0], 0.2, seed=seed)
+    shape = tuple(int(n) for n in pairs.max(0) + 1)
+    model = lorank.MatrixCompletion(shape=shape, random_state=seed, handle_unknown="ignore")
+    _, fitting = cpu(lambda: model.fit(pairs[~out], values[~out]))
+    _, ranking = cpu(model.fit_ranking)
+    wanted = out & (values >= least)
+    held = HeldOutItems.from_pairs(*pairs[wanted].T, shape[0])
+    rows = np.flatnonzero(held.counts)
+    some, counts = HeldOutItems(*rows_of(held.indptr, held.items, rows)), np.bincount(pairs[~out, 1], minlength=shape[1])
+    for by in ("auto", "rating", *model.state_.ranking.orders):
+        found = ranking_scores(model.recommend(rows, 20, by=by).items, some, counts, shape[0], 10)
+        about = {"cpu": fitting, "ranking_cpu": ranking, "order": model.order_} if by == "auto" else {}
+        yield {"method": by, "ndcg10": found.ndcg} | about
+
+
+def task(name, kind, function, seeds):
+    """The lines of one task, written by the main process."""
+    about = {"data": name, "split": kind}
+    try:
+        if function in (als_lines, ease_lines):
+            return [about | line for line in function(name, kind, seeds)]
+        return [about | {"seed": seed} | line for seed in seeds for line in function(name, kind, seed)]
+    except ImportError as error:
+        return [about | {"method": function.__name__, "missing": str(error)}]
+
+
+def compare_all(arguments):
+    seeds = SEEDS[:1] if arguments.quick else SEEDS
+    tasks = [(name, kind, f, seeds) for f in (ease_lines, als_lines) for name, kind in reversed(SPLITS)]
+    tasks += [(name, kind, elsa_lines, seeds[:1]) for name, kind in reversed(SPLITS)]
+    tasks += [(*pair, f, [seed]) for pair in reversed(SPLITS) for seed in seeds for f in (own_lines, knn_lines)]
+    tasks += [(name, "ratings", rating_lines, [seed]) for name in RATINGS for seed in seeds]
+    tasks = [one for one in tasks if not arguments.sets or one[0] in arguments.sets]
+    with ProcessPoolExecutor(arguments.processes) as pool, arguments.log.open("a") as log:
+        waiting = {pool.submit(task, *one): one for one in tasks}
+        for done in as_completed(waiting):
+            name, kind, function, _ = waiting[done]
+            if done.exception() is not None:
+                print(f"{name} {kind} {function.__name__}: {done.exception()!r}", flush=True)
+                continue
+            for line in done.result():
+                log.write(json.dumps(line) + "\n")
+                log.flush()
+            print(f"{name} {kind} {function.__name__}: done at {time.process_time():.0f} s", flush=True)
+
+
+OWN = (
+    "default, by factors",
+    "factors, rank 64",
+    "EASE",
+    "item-KNN (implicit)",
+    "popularity",
+)  # the default against the best of these
+METHODS = ("default", *OWN, "EASE (NumPy), tuned", "ELSA, tuned", "implicit ALS, tuned")
+
+
+def report(arguments):
+    lines = [json.loads(line) for line in arguments.log.read_text().splitlines()]
+    cells = {}
+    for one in lines:
+        cells.setdefault((one["data"], one["split"], one["method"]), []).append(one)
+
+    def mean(key, quantity):
+        found = [one[quantity] for one in cells.get(key, []) if quantity in one]
+        return float(np.mean(found)) if found else np.nan
+
+    def shown(value, digits):
+        return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+    for quantity in ("ndcg10", "recall20"):
+        print(f"\n{quantity}\n| data | split | {' | '.join(METHODS)} | default / best of lorank's |")
+        print(f"|{'---|' * (len(METHODS) + 3)}")
+        ratios = {}
+        for name, kind in SPLITS:
+            values = [mean((name, kind, method), quantity) for method in METHODS]
+            ratios[name, kind] = values[0] / np.nanmax(values[1 : 1 + len(OWN)])
+            print(f"| {name} | {kind} | {' | '.join(shown(v, 4) for v in values)} | {ratios[name, kind]:.3f} |")
+        unseen = [r for (name, _), r in ratios.items() if name in ranking_data.TEST]
+        print(f"median of all {np.nanmedian(list(ratios.values())):.3f}, of those without a choice {np.nanmedian(unseen):.3f}")
+    print("\n| data | split | order | default | rank 64 | ratio | settings given | EASE | EASE (NumPy) | ELSA | implicit ALS |")
+    print(f"|{'---|' * 11}")
+    for name, kind in SPLITS:
+        seconds = [
+            mean((name, kind, m), "cpu") for m in ("default", "factors, rank 64", "factors, settings given", *METHODS[3:4])
+        ]
+        peers = [mean((name, kind, m), "cpu") for m in METHODS[-3:]]
+        orders = ", ".join(sorted({f"{one['order']} ({one['rank']})" for one in cells.get((name, kind, "default"), [])}))
+        text = [shown(seconds[0], 2), shown(seconds[1], 2), shown(seconds[0] / seconds[1], 1)]
+        print(f"| {name} | {kind} | {orders} | {' | '.join([*text, *(shown(v, 2) for v in (*seconds[2:], *peers))])} |")
+    ways = ("auto", "rating", "affinity", "similarity", "popularity")
+    print(f"\n| ratings | selected | {' | '.join(ways)} | fit, s | order, s |\n|{'---|' * (len(ways) + 4)}")
+    for name in RATINGS:
+        orders = ", ".join(sorted({one["order"] for one in cells.get((name, "ratings", "auto"), [])}))
+        values = [shown(mean((name, "ratings", way), "ndcg10"), 4) for way in ways]
+        seconds = [shown(mean((name, "ratings", "auto"), one), 2) for one in ("cpu", "ranking_cpu")]
+        print(f"| {name} | {orders} | {' | '.join([*values, *seconds])} |")
 
 
 def table(arguments):
@@ -284,6 +533,15 @@ def main():
     timing.add_argument("--log", type=Path, required=True)
     timing.add_argument("--methods", nargs="+", default=["lorank", "default", "ratings"])
     timing.set_defaults(run=take_time)
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("--log", type=Path, required=True)
+    comparing.add_argument("--sets", nargs="+", help="of ranking_data.py; all by default")
+    comparing.add_argument("--processes", type=int, default=os.cpu_count())
+    comparing.add_argument("--quick", action="store_true", help="one split each")
+    comparing.set_defaults(run=compare_all)
+    reporting = commands.add_parser("report")
+    reporting.add_argument("--log", type=Path, required=True)
+    reporting.set_defaults(run=report)
     showing = commands.add_parser("table")
     showing.add_argument("--log", type=Path, required=True)
     showing.set_defaults(run=table)

@@ -11,8 +11,9 @@ pytest.importorskip("sklearn")
 from sklearn.exceptions import NotFittedError
 
 import lorank as lr
-from lorank.estimators import ease as module
 from lorank.evaluation import HeldOutItems, Popularity, compare, leave_some_out
+from lorank.factorization import order_selection
+from lorank.factorization.item_model import fit_local_ease
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +81,18 @@ def test_the_selected_regularization_finds_more_than_popularity(taken):
         assert found[name][0].ndcg > 1.5 * found["popularity"][0].ndcg
 
 
-def test_many_items_get_a_model_of_low_rank(taken, monkeypatch):
-    monkeypatch.setattr(module, "MAX_DENSE_ITEMS", 30)
-    monkeypatch.setattr(module, "ITEM_RANK", 6)
+def test_many_items_get_neighborhoods_or_a_model_of_low_rank(taken, monkeypatch):
+    monkeypatch.setattr(order_selection, "MAX_DENSE_ITEMS", 30)
+    local = lr.EASE().fit(taken)
+    assert (local.rank_, local.neighbors_) == (None, 100)
+    X = scipy.sparse.csr_array(matrix(taken))
+    twin = fit_local_ease(X, [local.regularization_], 100)[0].scores(X)
+    np.testing.assert_allclose(local.predict(taken), twin[tuple(taken.T)], atol=1e-6)
+    assert (lr.EASE(5.0, neighbors=7).fit(taken).state_.ranking.items.weights.count_nonzero(axis=0) <= 7).all()
+    monkeypatch.setattr(order_selection, "MAX_PAIRS", 10)
+    monkeypatch.setattr(order_selection, "ITEM_RANK", 6)
     model = lr.EASE(5.0).fit(taken)
-    assert model.rank_ == 6
+    assert (model.rank_, model.neighbors_) == (6, None)
     assert model.state_.ranking.items.left.shape == (36, 6)
 
 
@@ -103,13 +111,13 @@ def test_partial_fit_equals_a_fit_to_all(taken):
     np.testing.assert_array_equal(model.recommend(np.arange(90)).items, alone.recommend(np.arange(90)).items)
 
 
-@pytest.mark.parametrize("rank", [None, 4])
-def test_files(taken, rank, tmp_path):
+@pytest.mark.parametrize("form", [{"rank": None}, {"rank": 4}, {"neighbors": 6}])
+def test_files(taken, form, tmp_path):
     named = [(f"u{user}", int(item)) for user, item in taken]
-    model = lr.EASE(rank=rank).fit(named)
+    model = lr.EASE(**form).fit(named)
     again = lr.load(model.save(tmp_path / "m.lorank"))
     assert again.get_params() == model.get_params()
-    assert (again.regularization_, again.rank_) == (model.regularization_, model.rank_)
+    assert (again.regularization_, again.rank_, again.neighbors_) == (model.regularization_, model.rank_, model.neighbors_)
     for a, b in zip(again.recommend(["u4", "u8"]), model.recommend(["u4", "u8"]), strict=True):
         np.testing.assert_array_equal(a, b)
     again.partial_fit([("new", 3)])
@@ -117,10 +125,17 @@ def test_files(taken, rank, tmp_path):
 
 
 def test_invalid_parameters_and_data_are_refused(taken):
-    for name, values in {"regularization": [0, -1, "a", None], "rank": [0, 1.5, "all"], "confidence": ["squares"]}.items():
+    for name, values in {
+        "regularization": [0, -1, "a", None],
+        "rank": [0, 1.5, "all"],
+        "neighbors": [0, 2.5],
+        "confidence": ["squares"],
+    }.items():
         for value in values:
             with pytest.raises(ValueError, match=f"{name} must"):
                 lr.EASE(**{name: value}).fit(taken)
+    with pytest.raises(ValueError, match="neighbors and rank=4 are two approximations"):
+        lr.EASE(rank=4, neighbors=5).fit(taken)
     with pytest.raises(ValueError, match="nothing to learn"):
         lr.EASE().fit(scipy.sparse.csr_array((3, 3)))
     with pytest.raises(NotFittedError):

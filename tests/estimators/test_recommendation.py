@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -37,7 +40,8 @@ def test_recommend_fits_nothing_and_changes_nothing(model):
         with pytest.raises(ValueError, match=r"ranking=True.*fit_ranking"):
             call()
     plain.fit_ranking()
-    np.testing.assert_array_equal(plain.recommend([0, 9])[0], model.recommend([0, 9], by="affinity")[0])
+    for by in ("auto", "affinity"):
+        np.testing.assert_array_equal(plain.recommend([0, 9], by=by)[0], model.recommend([0, 9], by=by)[0])
 
 
 def test_similar_items_and_users_have_the_largest_cosines(model):
@@ -58,7 +62,9 @@ def test_similar_items_and_users_have_the_largest_cosines(model):
 
 
 def test_an_explanation_adds_up_to_the_score(model):
-    ranking, row = model.state_.ranking, 7
+    model, row = copy.copy(model), 7
+    ranking = dataclasses.replace(model.state_.ranking, order="affinity", items=None, item_settings=None)
+    model.state_ = dataclasses.replace(model.state_, ranking=ranking)
     indptr, indices = model.state_.training_pattern()
     part = slice(*indptr[row : row + 2])
     own, liked = indices[part], model.state_.training.liked[part]
@@ -114,9 +120,8 @@ def test_only_asked_items_are_recommended(model, by):
 
 
 def test_the_default_order_is_the_one_that_found_most(model, tmp_path):
-    tried = {one.order: one.ndcg for one in model.orders_}
-    assert {"affinity", "similarity", "popularity", "rating"} == set(tried)
-    assert tried[model.order_] >= tried["affinity"]
+    assert {"affinity", "similarity", "popularity", "rating"} == {one.order for one in model.orders_}
+    assert max(model.orders_, key=lambda one: one.ndcg).order == model.order_
     found = model.recommend([2, 5], n=4)
     np.testing.assert_array_equal(found.items, model.recommend([2, 5], n=4, by=model.order_).items)
     again = lr.load(model.save(tmp_path / "m.lorank"))

@@ -7,7 +7,14 @@ import pytest
 import scipy.sparse
 
 from lorank.backends import get_backend
-from lorank.factorization.item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, matrix_observations
+from lorank.factorization.item_model import (
+    ItemModel,
+    LowRankGram,
+    fit_ease,
+    fit_local_ease,
+    fit_neighbors,
+    matrix_observations,
+)
 
 
 @pytest.fixture
@@ -71,10 +78,24 @@ def test_neighbors_have_the_largest_shrunk_cosines(X):
         np.testing.assert_allclose(dense(fit_neighbors(X, k, 3.0)), expected, atol=1e-6)
 
 
+def test_local_ease_is_a_ridge_regression_on_each_neighborhood(X, monkeypatch):
+    A, near = X.toarray(), dense(fit_neighbors(X, 6)) != 0
+    monkeypatch.setattr("lorank.factorization.item_model.BLOCK", 120)  # blocks of three items
+    first, second = (dense(model) for model in fit_local_ease(X, [5.0, 0.5], 6))
+    for item in range(25):
+        some = np.flatnonzero(near[:, item])
+        for B, strength in ((first, 5.0), (second, 0.5)):
+            exact = np.linalg.solve(A[:, some].T @ A[:, some] + strength * np.eye(len(some)), A[:, some].T @ A[:, item])
+            np.testing.assert_allclose(B[some, item], exact, atol=1e-5)
+            assert not np.delete(B[:, item], some).any()
+    full = scipy.sparse.csr_array(A[:, :7] + 0.1)  # each item is a neighbor of all others
+    np.testing.assert_allclose(dense(fit_local_ease(full, [5.0], 100)[0]), dense(fit_ease(full, 5.0)), atol=1e-5)
+
+
 def test_scores_columns_growth_and_arrays_agree_for_all_forms(X):
     low = low_rank_ease(X, 4)
     at = np.r_[np.arange(10), np.arange(12, 27)]  # items 10 and 11 are new
-    for model in (fit_ease(X, 5.0), low, fit_neighbors(X, 5)):
+    for model in (fit_ease(X, 5.0), low, fit_neighbors(X, 5), fit_local_ease(X, [5.0], 5)[0]):
         B = dense(model)
         np.testing.assert_allclose(np.diag(B), 0, atol=1e-7)
         np.testing.assert_allclose(model.scores(X), X.toarray() @ B, atol=1e-4)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..common.checks import POSITIVE, one_of, optional, or_word, whole
+from ..common.checks import POSITIVE, ParameterError, one_of, optional, or_word, whole
 from ..factorization.implicit import ImplicitSettings
-from ..factorization.order_selection import ITEM_RANK, MAX_DENSE_ITEMS, ItemSettings, make_folds, select_item_regularization
+from ..factorization.order_selection import ItemSettings, automatic_form, make_folds, select_item_settings
 from ..factorization.ranking_model import RankingModel
 from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, item_counts, positives_of
 from .inputs import Interactions
@@ -20,17 +21,19 @@ class EASE(ImplicitEstimator):
 
     The scores of a user with items x are ``x B``. B has a diagonal of zeros and minimizes
     ``|X - X B|^2 + regularization |B|^2`` (Steck 2019, "Embarrassingly Shallow Autoencoders for Sparse Data"), in closed form.
-    For many items, X^T X is replaced by a matrix of low rank plus a diagonal, which takes ``rank`` instead of ``n_items``
-    numbers for each item.
+    For many items, each item is predicted from its most similar items only (``neighbors``), or X^T X is replaced by a matrix
+    of low rank plus a diagonal (``rank``): B then has ``neighbors`` or ``2 rank`` instead of ``n_items`` numbers for each item.
 
     Parameters
     ----------
     regularization : float or "auto"
-        Weight of the penalty, in units of X^T X: several hundred is usual. ``"auto"`` selects it by the NDCG of held-out pairs
-        of the 1,000 most popular items.
+        Weight of the penalty, in units of X^T X: several hundred is usual. ``"auto"`` selects it by the NDCG of held-out pairs,
+        of the 1,000 most popular items unless neighbors are used.
     rank : int, None or "auto"
         Rank of the approximation of X^T X; None for X^T X itself, which takes ``16 n_items^2`` bytes. ``"auto"`` is None up to
-        8,000 items, and 256 for more.
+        8,000 items; for more, ``neighbors`` is 100 where X^T X is sparse, and the rank is 256 otherwise.
+    neighbors : int, optional
+        Predict each item from so many of its most similar items.
     confidence : {"log", "counts", "equal"}
         Entry of X for a pair with count c: ``log2(1 + c)``, c, or 1.
     random_state : int, RandomState or None
@@ -42,7 +45,7 @@ class EASE(ImplicitEstimator):
     user_ids_, item_ids_ : arrays
         In ascending order: ids of the data, or row and column indices of a sparse matrix.
     regularization_ : float
-    rank_ : int or None
+    rank_, neighbors_ : int or None
     state_ : ImplicitState
         All of the fitted model, immutable; ``state_.ranking.items`` is B.
 
@@ -68,37 +71,44 @@ class EASE(ImplicitEstimator):
     parameters: ClassVar = {
         "regularization": or_word(POSITIVE, "auto"),
         "rank": optional(or_word(whole(1), "auto")),
+        "neighbors": optional(whole(1)),
         "confidence": one_of(CONFIDENCES),
     }
     regularization_: float = part_of_state("ranking.item_settings.regularization")
     rank_: int | None = part_of_state("ranking.item_settings.rank")
+    neighbors_: int | None = part_of_state("ranking.item_settings.neighbors")
 
     def __init__(
         self,
         regularization: float | str = "auto",
         *,
         rank: int | str | None = "auto",
+        neighbors: int | None = None,
         confidence: str = "log",
         random_state: Any = 0,
         device: str | None = None,
     ) -> None:
         self.regularization = regularization
         self.rank = rank
+        self.neighbors = neighbors
         self.confidence = confidence
         self.random_state = random_state
         self.device = device
 
     def _fit_pairs(self, data: Interactions) -> ImplicitState:
         positives, (n1, n2), seed = positives_of(data, self.confidence), data.shape, self._seed()
-        rank = self.rank
-        if rank == "auto":
-            rank = ITEM_RANK if n2 > MAX_DENSE_ITEMS else None
-        regularization = self.regularization
-        if regularization == "auto":
-            liked: np.ndarray = np.ones(len(data.users), bool)
-            folds = make_folds(positives, liked, seed)
-            regularization = select_item_regularization(folds[0]) if folds else 1.0
-        settings = ItemSettings(float(regularization), None if rank is None else int(rank))
+        if self.neighbors is not None:
+            if self.rank not in ("auto", None):
+                raise ParameterError("neighbors", f"and rank={self.rank} are two approximations of EASE: pass one of them")
+            settings = ItemSettings(1.0, neighbors=int(self.neighbors))
+        elif self.rank == "auto":
+            settings = automatic_form(positives)
+        else:
+            settings = ItemSettings(1.0, None if self.rank is None else int(self.rank))
+        if self.regularization != "auto":
+            settings = replace(settings, regularization=float(self.regularization))
+        elif folds := make_folds(positives, np.ones(len(data.users), bool), seed):
+            settings = select_item_settings(folds[0], settings)
         ranking = RankingModel(
             np.zeros((n1, 0), np.float32),
             np.zeros((n2, 0), np.float32),

@@ -5,12 +5,14 @@ items of the user. EASE (Steck 2019) minimizes ``|X - X B|^2 + regularization |B
 
     P = (X^T X + regularization I)^-1,   B_ij = -P_ij / P_jj
 
-For many items, X^T X is replaced with a matrix of low rank plus a diagonal. B is then of low rank outside of its diagonal, as
-in ELSA (Vancura et al. 2022), and no matrix of all pairs of items is computed.
+For many items, the columns of B are restricted to the neighborhood of each item, or X^T X is replaced with a matrix of low
+rank plus a diagonal. In the latter case, B is of low rank outside of its diagonal, as in ELSA (Vancura et al. 2022), and no
+matrix of all pairs of items is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,11 +105,17 @@ class ItemModel:
         return found
 
 
-def fit_ease(X: scipy.sparse.csr_array, regularization: float) -> ItemModel:
-    """EASE with the matrix of all pairs of items; takes ``16 n2^2`` bytes."""
-    P = np.empty((X.shape[1], X.shape[1]))
+def dense_gram(X: scipy.sparse.csr_array) -> np.ndarray:
+    """``X^T X`` as a dense array."""
+    gram = np.empty((X.shape[1], X.shape[1]))
     for first, last, block in gram_blocks(X):
-        P[first:last] = block
+        gram[first:last] = block
+    return gram
+
+
+def fit_ease(X: scipy.sparse.csr_array, regularization: float, gram: np.ndarray | None = None) -> ItemModel:
+    """EASE with the matrix of all pairs of items, which may be given; takes ``16 n2^2`` bytes."""
+    P = dense_gram(X) if gram is None else gram.copy()
     P[np.diag_indices_from(P)] += regularization
     factor, _ = scipy.linalg.lapack.dpotrf(P.T, lower=0, overwrite_a=1)  # P.T is in column-major order: no copy
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
@@ -115,6 +123,35 @@ def fit_ease(X: scipy.sparse.csr_array, regularization: float) -> ItemModel:
     weights += weights.T
     weights /= -np.diag(inverse)
     return ItemModel(weights.astype(np.float32))
+
+
+def fit_local_ease(X: scipy.sparse.csr_array, regularizations: Sequence[float], neighbors: int = NEIGHBORS) -> list[ItemModel]:
+    """EASE in which each item is predicted from its neighborhood only, with each of these regularizations.
+
+    Column j of B solves the ridge regression of item j on the items of :func:`fit_neighbors`, a dense system of the sparse
+    matrix ``X^T X``. It is EASE if all other items are neighbors.
+    """
+    near = scipy.sparse.csc_array(fit_neighbors(X, neighbors).weights)
+    near.sort_indices()
+    X, sizes = X.astype(np.float32), np.diff(near.indptr)
+    gram = scipy.sparse.csr_array(X.T @ X)
+    weights = np.empty((len(regularizations), near.nnz), np.float32)
+    step = max(1, BLOCK // max(int(sizes.max(initial=0)), 1) ** 2)
+    for first in range(0, len(sizes), step):
+        some = np.arange(first, min(first + step, len(sizes)))
+        k = max(int(sizes[some].max()), 1)
+        systems, sides = np.zeros((len(some), k, k), np.float32), np.zeros((len(some), k), np.float32)
+        for place, item in enumerate(some):
+            at = near.indices[near.indptr[item] : near.indptr[item + 1]]
+            rows = gram[at]
+            systems[place, : len(at), : len(at)] = rows[:, at].toarray()
+            sides[place, : len(at)] = rows[:, [item]].toarray()[:, 0]
+        there = np.arange(k) < sizes[some, None]
+        for found, regularization in zip(weights, regularizations, strict=True):
+            ridge = systems + np.float32(regularization) * np.eye(k, dtype=np.float32)
+            found[near.indptr[first] : near.indptr[some[-1] + 1]] = np.linalg.solve(ridge, sides[..., None])[..., 0][there]
+    columns = (scipy.sparse.csc_array((found, near.indices, near.indptr), near.shape) for found in weights)
+    return [ItemModel(scipy.sparse.csr_array(one)) for one in columns]
 
 
 @dataclass(frozen=True)

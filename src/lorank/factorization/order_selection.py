@@ -14,15 +14,29 @@ from ..backends.top_k import rows_of, top_scores
 from ..evaluation import HeldOutItems, ndcg
 from .implicit import ImplicitSettings, fit_implicit
 from .implicit_selection import LIST_LENGTH, Positives, hold_out
-from .item_model import ItemModel, LowRankGram, fit_ease, fit_neighbors, matrix_observations
+from .item_model import (
+    NEIGHBORS,
+    ItemModel,
+    LowRankGram,
+    dense_gram,
+    fit_ease,
+    fit_local_ease,
+    fit_neighbors,
+    matrix_observations,
+)
 
 RANKS = (64, 128, 256)
 MIN_HELD_OUT = 3000  # folds are added until so many positives are held out
-MAX_USERS = 3000  # users whose lists are compared in each fold
-MAX_DENSE_ITEMS = 8000  # with more items, EASE is of low rank
+MAX_USERS = 6000  # users whose lists are compared in each fold
+MAX_DENSE_ITEMS = 8000  # with more items, EASE is local,
+MAX_LOCAL_ITEMS, MAX_PAIRS = (
+    50_000,
+    100_000_000,
+)  # and of low rank beyond these numbers of items, and of pairs of a user's items
 ITEM_RANK = 256  # of low-rank EASE
 START, FACTOR, MAX_STEPS = 5.0, 2.5, 4  # regularization: first one in units of the mean of diag(X^T X), steps, and their number
 SEARCH_ITEMS = 1000  # most popular items, on which the regularization of EASE is selected
+SEARCH_NEIGHBORS, LOCAL_STEPS = 50, range(-2, 2)  # neighbors with which that of local EASE is selected, and the steps
 
 Scores = Callable[[np.ndarray], Array]  # users -> scores of all items
 
@@ -47,14 +61,17 @@ class OrderCandidate:
 
 @dataclass(frozen=True)
 class ItemSettings:
-    """Item-to-item model: EASE with a regularization, of low rank or not, or item neighborhoods (no regularization)."""
+    """Item-to-item model: EASE (itself, local or of low rank), or item neighborhoods, which have no regularization."""
 
     regularization: float | None
     rank: int | None = None
+    neighbors: int | None = None
 
     def fit(self, X: scipy.sparse.csr_array, backend: Backend, seed: int = 0) -> ItemModel:
         if self.regularization is None:
             return fit_neighbors(X)
+        if self.neighbors is not None:
+            return fit_local_ease(X, [self.regularization], self.neighbors)[0]
         if self.rank is None:
             return fit_ease(X, self.regularization)
         return LowRankGram.of(matrix_observations(X, backend), backend, self.rank, seed).ease(self.regularization)
@@ -99,8 +116,6 @@ def select_order(
 ) -> tuple[str, ImplicitSettings, ItemSettings | None, list[OrderCandidate]]:
     """Select the order of recommendations by NDCG on held-out lists.
 
-    Factors are replaced where another order is better by at least a standard error.
-
     Parameters
     ----------
     data : Positives
@@ -129,14 +144,12 @@ def select_order(
     if not folds:
         return "affinity", replace(settings, rank=ranks[0]), None, []
     tried: list[OrderCandidate] = []
-    lists: list[np.ndarray] = []  # NDCG of each user, for each candidate
 
     def judge(order: str, detail: float | None, fit: Callable[[Fold], Scores]) -> float:
         """Fit to each fold, and record the NDCG."""
         where = backend if order == "affinity" else get_backend()
         found = np.concatenate([fold.ndcg(where, fit(fold)) for fold in folds])
         tried.append(OrderCandidate(order, detail, float(found.mean())))
-        lists.append(found)
         return tried[-1].ndcg
 
     best, rank = -1.0, ranks[0]
@@ -145,25 +158,36 @@ def select_order(
         if found <= best:
             break
         best, rank = found, one
-    item_rank = ITEM_RANK if data.shape[1] > MAX_DENSE_ITEMS else None
-    item_settings = [ItemSettings(select_item_regularization(folds[0]), item_rank), ItemSettings(None)]
+    item_settings = [select_item_settings(folds[0], automatic_form(data)), ItemSettings(None)]
     for kind in item_settings:
         judge("similarity", kind.regularization or 0.0, partial(_item_scores, backend=backend, settings=kind))
     judge("popularity", None, _popularity_scores)
     for name, fit in (others or {}).items():
         judge(name, None, partial(_other_scores, fit=fit))
-    best_of_all = max(range(len(tried)), key=lambda k: tried[k].ndcg)
-    factors = max(range(len(tried)), key=lambda k: (tried[k].order == "affinity", tried[k].ndcg))
-    gain = lists[best_of_all] - lists[factors]
-    winner = tried[best_of_all if gain.mean() > gain.std() / np.sqrt(len(gain)) else factors]
+    winner = max(tried, key=lambda one: one.ndcg)
     chosen = None
     if winner.order == "similarity":
         chosen = item_settings[0] if winner.detail else item_settings[1]
     return winner.order, replace(settings, rank=rank), chosen, tried
 
 
-def select_item_regularization(fold: Fold) -> float:
-    """Regularization of EASE, by the NDCG of a fold among its most popular items."""
+def automatic_form(data: Positives) -> ItemSettings:
+    """The form of EASE for these data: itself, local for many items, or of low rank where ``X^T X`` is too large."""
+    if data.shape[1] <= MAX_DENSE_ITEMS:
+        return ItemSettings(1.0)
+    pairs = int((np.bincount(data.rows) ** 2).sum())
+    small = data.shape[1] <= MAX_LOCAL_ITEMS and pairs <= MAX_PAIRS
+    return ItemSettings(1.0, neighbors=NEIGHBORS) if small else ItemSettings(1.0, ITEM_RANK)
+
+
+def select_item_settings(fold: Fold, form: ItemSettings) -> ItemSettings:
+    """EASE of this form with the regularization of the largest NDCG: among the most popular items, unless it is local."""
+    if form.neighbors is not None:
+        X = fold.kept.matrix()
+        tried = [_first_regularization(X) * FACTOR**step for step in LOCAL_STEPS]
+        models = fit_local_ease(X, tried, min(form.neighbors, SEARCH_NEIGHBORS))
+        qualities = [float(fold.ndcg(get_backend(), _model_scores(X, model)).mean()) for model in models]
+        return replace(form, regularization=tried[int(np.argmax(qualities))])
     some = np.sort(np.argsort(-np.bincount(fold.kept.cols, minlength=fold.kept.shape[1]), kind="stable")[:SEARCH_ITEMS])
     place = np.full(fold.kept.shape[1], -1)
     place[some] = np.arange(len(some))
@@ -175,10 +199,10 @@ def select_item_regularization(fold: Fold) -> float:
     kept = replace(part, cols=place[part.cols], shape=(part.shape[0], len(some)))
     small = replace(fold, kept=kept, flags=flags, held=held)
     X = kept.matrix()
-    first = START * float(X.multiply(X).sum()) / max(len(some), 1)
+    first, gram = _first_regularization(X), dense_gram(X)
 
     def quality(step: int) -> float:
-        found = small.ndcg(get_backend(), _item_scores(small, get_backend(), ItemSettings(first * FACTOR**step)))
+        found = small.ndcg(get_backend(), _model_scores(X, fit_ease(X, first * FACTOR**step, gram)))
         return float(np.nanmean(found)) if np.isfinite(found).any() else 0.0
 
     best, at = quality(0), 0
@@ -190,7 +214,11 @@ def select_item_regularization(fold: Fold) -> float:
             best, at = found, step
         if at:
             break
-    return first * FACTOR**at
+    return replace(form, regularization=first * FACTOR**at)
+
+
+def _first_regularization(X: scipy.sparse.csr_array) -> float:
+    return START * float(X.multiply(X).sum()) / max(X.shape[1], 1)
 
 
 def _factor_scores(fold: Fold, backend: Backend, settings: ImplicitSettings) -> Scores:
@@ -200,7 +228,10 @@ def _factor_scores(fold: Fold, backend: Backend, settings: ImplicitSettings) -> 
 
 def _item_scores(fold: Fold, backend: Backend, settings: ItemSettings) -> Scores:
     X = fold.kept.matrix()
-    model = settings.fit(X, backend)
+    return _model_scores(X, settings.fit(X, backend))
+
+
+def _model_scores(X: scipy.sparse.csr_array, model: ItemModel) -> Scores:
     return lambda users: model.scores(X[users])
 
 

@@ -23,7 +23,7 @@ from .order_selection import ItemSettings, OrderCandidate, Scores, select_order
 DISLIKED = (1.0, 0.3, 0.03)  # weights of disliked items relative to liked ones that are tried
 RANK, ZEROS, REGULARIZATION = 64, 5.0, 0.02
 UPDATE_MAX_ITER = 2
-FIRST_CANDIDATES, LATER_CANDIDATES = 18, 7  # settings that are tried with the first weight, and with the others
+FIRST_CANDIDATES, LATER_CANDIDATES = 18, 4  # settings that are tried with the first weight, and with the others
 
 
 @dataclass(frozen=True)
