@@ -431,11 +431,13 @@ def task(name, kind, function, seeds):
 
 def compare_all(arguments):
     seeds = SEEDS[:1] if arguments.quick else SEEDS
-    tasks = [(name, kind, f, seeds) for f in (ease_lines, als_lines) for name, kind in reversed(SPLITS)]
-    tasks += [(name, kind, elsa_lines, seeds[:1]) for name, kind in reversed(SPLITS)]
-    tasks += [(*pair, f, [seed]) for pair in reversed(SPLITS) for seed in seeds for f in (own_lines, knn_lines)]
+    pairs = list(reversed(SPLITS))  # the largest first
+    tasks = [(*pair, ease_lines, seeds) for pair in pairs]
+    tasks += [(*pair, f, [seed]) for pair in pairs for seed in seeds for f in (own_lines, knn_lines)]
     tasks += [(name, "ratings", rating_lines, [seed]) for name in RATINGS for seed in seeds]
+    tasks += [(*pair, als_lines, seeds) for pair in pairs] + [(*pair, elsa_lines, seeds[:1]) for pair in pairs]
     tasks = [one for one in tasks if not arguments.sets or one[0] in arguments.sets]
+    begin = time.perf_counter()
     with ProcessPoolExecutor(arguments.processes) as pool, arguments.log.open("a") as log:
         waiting = {pool.submit(task, *one): one for one in tasks}
         for done in as_completed(waiting):
@@ -446,7 +448,7 @@ def compare_all(arguments):
             for line in done.result():
                 log.write(json.dumps(line) + "\n")
                 log.flush()
-            print(f"{name} {kind} {function.__name__}: done at {time.process_time():.0f} s", flush=True)
+            print(f"{name} {kind} {function.__name__}: done after {time.perf_counter() - begin:.0f} s", flush=True)
 
 
 OWN = (
