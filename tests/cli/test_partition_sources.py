@@ -199,7 +199,7 @@ def test_bad_input(place, tmp_path, monkeypatch):
     assert "2GB" in refused("complete", place / "ratings", "--max-memory", "much", code=2)
     assert "--max-memory" in refused("complete", place / "ratings", "--max-memory", "1kB", code=2)
     assert "no files" in refused("complete", tmp_path / "*.parquet")
-    if importlib.util.find_spec("distributed"):
+    if importlib.util.find_spec("dask"):  # tests/distributed may hide the package distributed
         assert "no Dask scheduler" in refused("complete", place / "parts", "--cluster", "tcp://127.0.0.1:1")
     assert "holds partitions already" in refused("complete", place / "ratings", "--partitions-dir", place / "parts", code=2)
     assert "--report" in refused("complete", place / "parts", "--report", tmp_path / "r.html", code=2)

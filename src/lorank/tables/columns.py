@@ -152,7 +152,7 @@ def _as_dates(series: Any, numbers: np.ndarray) -> Any:
     import polars as pl
 
     values = pl.Series(stamps).cast(pl.Int32 if series.dtype == pl.Date else pl.Int64).cast(series.dtype)
-    return values.set(pl.Series(missing), None)
+    return pl.select(pl.when(pl.Series(missing)).then(None).otherwise(values)).to_series()
 
 
 def column_moments(table: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
