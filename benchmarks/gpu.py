@@ -409,20 +409,35 @@ def billion(m: int) -> list[dict[str, Any]]:
 
 def markdown(report: dict[str, Any]) -> str:
     """The report as a page; a part that was not measured is left out."""
-    lines = ["# On a GPU", "", "Made by `python benchmarks/gpu.py`; `gpu.json` has the data.", ""]
+    lines = ["# On a GPU", *_summary(report)]
     versions = {key: [] for key in ("GPU, driver, memory", "versions")}
     for part in report.values():
         for key, seen in versions.items():
             seen += [part[key]] if part[key] not in seen else []
-    lines += [f"- {key}: {'; '.join(seen)}" for key, seen in versions.items()]
-    lines += ["- each section has the day on which it was measured"]
     writers = {"sizes": _sizes, "rows": _rows, "uneven": _uneven, "billion": _billion}
     for name in PARTS:
         if name in report:
             write = writers.get(name, lambda found, name=name: [f"## {name[0].upper()}{name[1:]}", "", *_items(found)])
             title, *text = write(report[name]["found"])
             lines += ["", f"{title} ({report[name]['date']})", *text]
+    lines += ["", "## Protocol", "", "Made by `python benchmarks/gpu.py`; `gpu.json` has the data.", ""]
+    lines += [f"- {key}: {'; '.join(seen)}" for key, seen in versions.items()]
+    lines += ["- Each section has the day on which it was measured."]
     return "\n".join(lines) + "\n"
+
+
+def _summary(report: dict[str, Any]) -> list[str]:
+    """The largest problems in a sentence each."""
+    solved = [row for row in report.get("rows", {}).get("found", {}).get("solves", []) if row["dtype"] == "float64"]
+    lines = []
+    if solved:
+        row = max(solved, key=lambda row: row["m"])
+        size = f"{row['n']:,} x {row['n']:,} matrix of rank {row['rank']}"
+        lines += ["", f"A {size} is recovered from {row['m']:,} entries in {row['seconds']:.2g} s, initial point included."]
+    if "billion" in report:
+        row = report["billion"]["found"][0]
+        lines += [f"From {row['observations']:,} entries, at rank 16, it takes {row['seconds']:.2g} s."]
+    return lines
 
 
 def _items(found: dict[str, Any]) -> list[str]:

@@ -103,6 +103,16 @@ def arrange(app) -> None:
     index.write_text("\n".join(parts), encoding="utf-8")
 
 
+def without_roles(app) -> None:
+    """Notebooks without roles of reStructuredText: names as code, and pages by their place in the documentation."""
+    for path in (Path(app.srcdir) / "gallery").glob("*.ipynb"):
+        text = path.read_text(encoding="utf-8")
+        plain = re.sub(r":doc:`/?([^`<]+)`", r"*\1* (documentation)", text)
+        plain = re.sub(r":(?:py:)?[a-z]+:`~?([^`<]+)`", r"``\1``", plain)
+        if plain != text:
+            path.write_text(plain, encoding="utf-8")
+
+
 def read_on(app, name, source) -> None:
     """A line below the pictures of an example, above its downloads."""
     found = re.fullmatch(r"gallery/plot_(\w+)", name)
@@ -114,5 +124,6 @@ def read_on(app, name, source) -> None:
 
 def setup(app):
     app.connect("builder-inited", arrange, priority=900)  # after sphinx-gallery
+    app.connect("builder-inited", without_roles, priority=900)
     app.connect("source-read", read_on)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
