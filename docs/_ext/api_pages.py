@@ -48,6 +48,7 @@ GROUPS = {
         "History",
         "FixedRank",
         "Tucker",
+        "TensorTrain",
         "Outliers",
         "ConvergenceWarning",
         "OutlierWarning",

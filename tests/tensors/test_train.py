@@ -244,3 +244,12 @@ def test_devices_are_refused():
     problem, _ = lr.datasets.random_tensor((8,) * 4, 2, format="train")
     with pytest.raises(lr.ParameterError, match="NumPy"):
         lr.solve(problem, 2, device="cpu")
+
+
+def test_unfoldings_of_tensors_with_more_entries_than_64_bits_count():
+    rng = np.random.default_rng(0)
+    indices = np.unique(rng.integers(0, 4, (300, 40)) * rng.integers(0, 2, (300, 40)), axis=0)
+    problem = lr.TensorCompletion(indices, rng.standard_normal(len(indices)), (4,) * 40, format="train")
+    for k in (10, 35, 39):
+        first, last = (len(np.unique(part, axis=0)) for part in (indices[:, :k], indices[:, k:]))
+        assert sorted(problem.unfoldings[k - 1].shape) == sorted((first, last))

@@ -21,7 +21,7 @@ from .problem import TensorCompletion
 from .train_als import TrainALS
 
 FAST = 0.6  # ratio of the residuals after and before a block of sweeps below which a point is on its way to the solution
-BLOCKS = 4  # blocks of sweeps before the next point is tried
+BLOCKS = 6  # blocks of sweeps before the next point is tried
 PERTURBATION = 0.1  # norm of the random part of a core of higher rank, relative to the core
 SHRINKAGE = 2.0  # observations of the mean that are added to those of each index
 MAX_SIDE = 100_000  # rows or columns of an unfolding of a spectral point, or the number of observations
@@ -29,7 +29,7 @@ MAX_SIDE = 100_000  # rows or columns of an unfolding of a spectral point, or th
 
 @dataclass(frozen=True)
 class TrainStart(Checked):
-    """A train of growing ranks or a spectral train: the first whose residual falls fast in some sweeps, or the best.
+    """A train of growing ranks or a spectral one: the first whose residual falls fast, or the best after an extrapolation.
 
     Growing ranks begin with the product of the means of each index, and add small random parts to the cores. They recover
     trains with a dominant direction from few observations. The spectral train has the leading singular vectors of the most
@@ -65,8 +65,9 @@ class TrainStart(Checked):
                 X, (first, *_, last) = cast(Any, ended.point()), ended.history.residual
                 if last < FAST * first:
                     return X
-            if best is None or last < least:
-                best, least = X, last
+            expected = last * (last / first) ** BLOCKS  # after as many blocks again: slow convergence is no local minimum
+            if best is None or expected < least:
+                best, least = X, expected
         assert best is not None
         return best
 

@@ -121,9 +121,15 @@ class Unfolding:
 
 
 def _distinct(index: np.ndarray, shape: Sequence[int], modes: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct combinations of the indices of some modes as numbers, the last mode fastest, and that of each observation."""
-    keys = np.zeros(len(index), np.int64)
+    """Distinct combinations of the indices of some modes as numbers, the last mode fastest, and that of each observation.
+
+    Where 64 bits do not suffice, the numbers are those of the combinations of the first modes that occur.
+    """
+    keys, size = np.zeros(len(index), np.int64), 1
     for k in modes:
-        keys = keys * shape[k] + index[:, k]
+        if size * shape[k] > np.iinfo(np.int64).max:
+            keys = np.unique(keys, return_inverse=True)[1]
+            size = int(keys.max()) + 1
+        keys, size = keys * shape[k] + index[:, k], size * shape[k]
     found, inverse = np.unique(keys, return_inverse=True)
     return found, inverse
