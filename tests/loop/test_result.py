@@ -186,6 +186,29 @@ def test_plots_show_the_curves(name, request):
     assert figure.get_facecolor()[3] == 0  # transparent, for light and dark pages
 
 
+def test_the_residual_of_the_core_is_recorded_and_drawn():
+    """Rows and columns with few observations come last: until then the residual of all data stays large."""
+    pytest.importorskip("matplotlib")
+    rng, shape, rank = np.random.default_rng(0), (1500, 800), 4
+    truth = lr.FixedRank.from_factors(*(rng.standard_normal((n, rank)) for n in shape))
+    rows, cols = lr.datasets.uneven_pattern(rng, shape, 40_000, powers=(0.6, 0.8), least=1)
+    y, points = truth.entries(rows, cols), []
+    problem = lr.Completion(rows, cols, y, shape)
+    result = lr.solve(problem, rank, callbacks=[lambda p, state, clock: points.append(state.X) and None])
+    core = np.flatnonzero(np.isfinite(result.history.core_residual))
+    assert len(core) > 2
+    assert core[-1] < result.n_iter
+    for k in core[[0, len(core) // 2]]:
+        inside = points[k].to_dense()[rows, cols] != 0
+        assert 0 < inside.mean() < 1
+        off = (points[k].to_dense()[rows, cols] - y)[inside]
+        assert np.isclose(np.linalg.norm(off) / np.linalg.norm(y[inside]), result.history.core_residual[k], rtol=1e-6)
+    assert result.history.core_residual[core[-1]] < 0.1 * result.history.residual[core[-1]]
+    drawn = result.plot().axes[0].lines[1]
+    assert drawn.get_label() == "of the well-observed core"
+    assert np.allclose(drawn.get_ydata(), result.history.core_residual[core])
+
+
 def test_plots_go_into_a_given_figure(noisy):
     matplotlib = pytest.importorskip("matplotlib")
     figure = matplotlib.figure.Figure()
@@ -198,7 +221,7 @@ def test_history_as_a_frame(noisy, monkeypatch):
     polars = pytest.importorskip("polars")
     frame = noisy.history.to_frame()
     assert isinstance(frame, pandas.DataFrame)
-    assert list(frame.columns) == ["iteration", "seconds", "residual", "step", "note"]
+    assert list(frame.columns) == ["iteration", "seconds", "residual", "step", "core_residual", "note"]
     assert frame["residual"].to_numpy().tolist() == noisy.history.residual.tolist()
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
     other = noisy.history.to_frame()

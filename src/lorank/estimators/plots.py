@@ -56,7 +56,7 @@ def _spectrum(axes: Any, model: Any) -> None:
         k = np.arange(1, len(found.values) + 1) + found.fitted
         axes.plot(k, found.values, "o", color=EITHER_BLUE, markersize=5, label="observations")
         axes.axhline(found.edge, color=ORANGE, linestyle=(0, (4, 2)), label="null edge (noise)")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
 
 
 def _ranks(axes: Any, model: Any) -> None:

@@ -95,10 +95,12 @@ def column(k: int, dtype: type) -> Any:
 
 
 class History:
-    """History of a run as arrays ``iteration``, ``seconds``, ``residual`` and ``step``, and ``notes`` of the solver.
+    """History of a run as arrays ``iteration``, ``seconds``, ``residual``, ``step`` and ``core_residual``, and ``notes``.
 
-    The residual is relative, ``|A X_t - y| / |y|``; the step is that to X_t (nan for a start). ``notes`` maps iterations to
-    remarks such as transitions of a plan.
+    The residual is relative, ``|A X_t - y| / |y|``; the step is that to X_t (nan for a start). While the default solver
+    computes with the well-observed core of the matrix only, X_t is zero elsewhere and the residual hardly falls;
+    ``core_residual`` is that of the core then, and nan otherwise. ``notes`` maps iterations to remarks such as transitions of a
+    plan.
 
     Examples
     --------
@@ -109,23 +111,30 @@ class History:
     np.True_
     """
 
-    columns = ("iteration", "seconds", "residual", "step")
+    columns = ("iteration", "seconds", "residual", "step", "core_residual")
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, float, float, float]] = []
+        self._rows: list[tuple[int, float, float, float, float]] = []
         self.notes: dict[int, str] = {}
         self._begun = 0
 
     def append(
-        self, iteration: int, seconds: float, residual: float, step: float, note: str = "", restarted: bool = False
+        self,
+        iteration: int,
+        seconds: float,
+        residual: float,
+        step: float,
+        core_residual: float = float("nan"),
+        note: str = "",
+        restarted: bool = False,
     ) -> None:
-        self._rows.append((iteration, seconds, residual, step))
+        self._rows.append((iteration, seconds, residual, step, core_residual))
         if note:
             self.notes[iteration] = note
         if restarted:
             self._begun = iteration
 
-    iteration, seconds, residual, step = (column(k, float if k else int) for k in range(4))
+    iteration, seconds, residual, step, core_residual = (column(k, float if k else int) for k in range(5))
 
     def recent(self, count: int) -> list[float]:
         """The last residuals, at most ``count``, oldest first, since the last restart of the solver."""
@@ -141,7 +150,7 @@ class History:
     def to_frame(self) -> Any:
         """The history as a data frame of pandas, or of polars where pandas is not installed.
 
-        Its columns are ``iteration``, ``seconds``, ``residual``, ``step`` and ``note``.
+        Its columns are ``iteration``, ``seconds``, ``residual``, ``step``, ``core_residual`` and ``note``.
         """
         notes = [self.notes.get(k, "") for k in self.iteration.tolist()]
         return frame_of(self.to_dict() | {"note": notes})

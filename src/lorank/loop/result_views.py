@@ -36,12 +36,13 @@ def _scale(axes: Any) -> None:
     if len(values) and values.min() > 0 and values.max() > LOG_RATIO * values.min():
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
 
 
 def _convergence(axes: Any, result: Result) -> None:
-    """Residual by iteration, the noise floor where the run reached it, and the transitions of a plan."""
+    """Residual by iteration, also of the core while only that is solved, the noise floor, and the transitions of a plan."""
     history = result.history
+    core = np.isfinite(history.core_residual) & (history.core_residual > 0)
     style_axes(axes, "iteration", "relative residual", f"{result.status}, {result.n_iter} iterations", transparent=True)
     positive = history.residual > 0
     axes.plot(
@@ -49,8 +50,11 @@ def _convergence(axes: Any, result: Result) -> None:
         history.residual[positive],
         color=EITHER_BLUE,
         linewidth=2,
-        label="residual" if result.status == "noise" else None,
+        label="residual" if result.status == "noise" or core.any() else None,
     )
+    if core.any():
+        label = "of the well-observed core"
+        axes.plot(history.iteration[core], history.core_residual[core], color=ORANGE, linewidth=2, linestyle="--", label=label)
     if result.status == "noise":
         label = f"noise floor, std {result.noise:.3g}"
         axes.axhline(result.residual, color=GREEN, linestyle=(0, (4, 2)), label=label)

@@ -114,7 +114,8 @@ def run(
             state = state.with_memory(solver.start(problem, state))
             while True:
                 LOG.debug("%s: iteration %d, relative residual %.3e", type(solver).__name__, state.iteration, state.residual)
-                history.append(state.iteration, clock.seconds, state.residual, state.step, state.note, state.restarted)
+                numbers = state.residual, state.step, state.core_residual
+                history.append(state.iteration, clock.seconds, *numbers, state.note, state.restarted)
                 if state.residual < best.residual:  # without products and memory, which would keep arrays alive
                     best = State(state.iteration, state.X, problem.gradient(state.X), state.residual, state.step)
                 asked = _call(callbacks, problem, state, clock)

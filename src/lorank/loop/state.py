@@ -36,6 +36,8 @@ class State:
         Whether the solver has reached its own end: further steps would not help, and a plan goes on to its next stage.
     provisional : bool
         Whether X is an intermediate point on which a later stage will improve: a small change is no sign of convergence.
+    core_residual : float
+        Relative residual of the well-observed core while only the core is solved and X is zero elsewhere; nan otherwise.
     """
 
     iteration: int
@@ -49,6 +51,7 @@ class State:
     restarted: bool = False
     finished: bool = False
     provisional: bool = False
+    core_residual: float = float("nan")
 
     @classmethod
     def at(cls, problem: Problem, X: FixedRank) -> State:

@@ -325,7 +325,18 @@ class Plan(Solver):
         memory = PlanState(plan.rank, stage, plan.solver, plan.units, inner, residuals, best, steps, plan.ended)
         iteration, restarted, provisional = state.iteration + 1, new.restarted, new.provisional or stage.provisional
         return State(
-            iteration, new.X, new.gradient, new.residual, new.step, new.previous, memory, note, restarted, False, provisional
+            iteration,
+            new.X,
+            new.gradient,
+            new.residual,
+            new.step,
+            new.previous,
+            memory,
+            note,
+            restarted,
+            False,
+            provisional,
+            new.core_residual,
         )
 
 
@@ -349,7 +360,7 @@ def leave(units: Units, problem: Problem, state: State, inner: State) -> State:
         units.observed_core.problem.y_norm,
     )  # outside the core X is zero, and the residual is the data
     residual = (max(squared - part**2, 0.0) + (inner.residual * part) ** 2) ** 0.5 / (problem.y_norm or 1.0)
-    return replace(new, residual=residual, restarted=True)
+    return replace(new, residual=residual, restarted=True, core_residual=inner.residual)
 
 
 def _note(way: Transition, now: Context) -> str:
