@@ -21,7 +21,16 @@ PAPER = "A Preconditioned Riemannian Gradient Descent Algorithm for Low-Rank Mat
 SIGNS = {"exceeded": "✓+", "reproduced": "✓", "partly": "≈", "not": "✗", "no data": "–"}  # noqa: RUF001
 SHOWN_BRIEFLY = 3  # figures of a claim in the summary
 SHOWN = 6  # figures of a claim in the table; the others are in a details element
-GPU_TABLE = "ranks-gpu.csv"
+RANKS = {  # tables that benchmarks/paper_ranks.py writes, with title and note; no verdict depends on them
+    "ranks-cpu.csv": (
+        "Rank 50 with the grids of protocol 3",
+        "The experiment's problems, with a setting of n = 1 500 for all n.",
+    ),
+    "ranks-gpu.csv": (
+        "Ranks 50 and 100 up to n = 20 000, on a GPU",
+        "Other problems of the same kind, created and solved on a GPU (one NVIDIA H200, wall time).",
+    ),
+}
 
 
 def write_page(tables: Tables, out: Path) -> Path:
@@ -228,7 +237,7 @@ def _experiment(tables: Tables, name: str, out: Path | None) -> Markup:
     text, points = TEXTS[name], average(tables.of(name))
     lead = [element("b", f"{text.figure}."), f" {text.text} {_tests(points)} ", _picture(name, out, "PNG image.")]
     found = section(tables, name, [panels(tables, name)], compared(name), METHODS)
-    more = _gpu_table(out) if name == "completion-size" else None
+    more = [_ranks(out, file, *texts) for file, texts in RANKS.items()] if name == "completion-size" else None
     return element("section", element("h2", text.title), element("p", lead), found, more, id=name)
 
 
@@ -239,14 +248,11 @@ def _tests(points: Points) -> str:
     return f"{made} test{'' if numbers == [1] else 's'} of each method {where}."
 
 
-def _gpu_table(out: Path | None) -> Markup | None:
-    """Runs at ranks 50 and 100 up to the paper's n, where ``benchmarks/paper_ranks.py`` has written them."""
-    if out is None or not (out / GPU_TABLE).exists():
+def _ranks(out: Path | None, file: str, title: str, note: str) -> Markup | None:
+    """A table of ``benchmarks/paper_ranks.py``, where it has been written."""
+    if out is None or not (out / file).exists():
         return None
-    with (out / GPU_TABLE).open(encoding="utf-8", newline="") as file:
-        head, *rows = csv.reader(file)
-    note = (
-        "No verdict depends on this table: other problems of the same kind, created and solved on a GPU (one NVIDIA H200, wall "
-        f"time). {Path(GPU_TABLE).with_suffix('.md')} describes the runs."
-    )
-    return folded("Ranks 50 and 100 up to n = 20 000, on a GPU", note, table(head, rows))
+    with (out / file).open(encoding="utf-8", newline="") as opened:
+        head, *rows = csv.reader(opened)
+    about = f"{note} No verdict depends on this table; {Path(file).with_suffix('.md')} describes the runs."
+    return folded(title, about, table(head, rows))
