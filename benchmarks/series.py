@@ -1,85 +1,36 @@
 """Single time series with gaps: TableImputer against a Kalman smoother and STL of statsmodels, in the same run.
 
-    python benchmarks/series.py --data FOLDER [--seeds 2] [--out docs/benchmarks/series.csv]
+    python benchmarks/series.py --data FOLDER [--seeds 20 21] [--processes 6] [--out docs/benchmarks/series.csv]
+    python benchmarks/series.py --data FOLDER --group development --seeds 3 --out development.csv
 
-FOLDER is the folder csv of Rdatasets (https://github.com/vincentarelbundock/Rdatasets); without it only made series are run.
-Without statsmodels there are no peers but linear interpolation. lorank is run twice: with the period found, and with the period
-given, as the peers have it.
+FOLDER has series.npz (series_data.py writes it); without it only made series are run. Without statsmodels the only peer is
+linear interpolation. lorank is run twice: with the period found, and with the period given, as the peers have it.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import argparse
-import csv
+import importlib.util
+import time
 import warnings
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
 from common import RESULTS, versions, write_csv
 from lorank import TableImputer
+from series_data import load, made
 
-MAX_ROWS = 480  # the last ones of a series
 SHARE = 0.15  # of the rows that are hidden
 WITHIN = 1.05  # of the better peer's error
-# Name and period (0: none). No choice in lorank was made on these series.
-REAL = {
-    "AER/ArgentinaCPI": 4,
-    "AER/BondYield": 12,
-    "AER/MotorCycles": 0,
-    "AER/MotorCycles2": 0,
-    "CardioDataSets/cv_mortality_ts": 52,
-    "DAAG/measles": 0,
-    "MASS/drivers": 12,
-    "MedDataSets/fdeaths_ts": 12,
-    "crimedatasets/wmurders_ts": 0,
-    "datasets/JohnsonJohnson": 4,
-    "datasets/lh": 0,
-    "datasets/lynx": 0,
-    "datasets/nhtemp": 0,
-    "datasets/sunspot.year": 0,
-    "forecast/gas": 12,
-    "forecast/woolyrnq": 4,
-    "fpp2/a10": 12,
-    "fpp2/ausbeer": 4,
-    "fpp2/auscafe": 12,
-    "fpp2/austourists": 4,
-    "fpp2/euretail": 4,
-    "fpp2/marathon": 0,
-    "fpp2/oil": 0,
-    "fpp2/qauselec": 4,
-    "quantreg/gasprice": 52,
-    "timeSeriesDataSets/USgas_ts": 12,
-    "timeSeriesDataSets/beer_ts": 12,
-    "timeSeriesDataSets/bricksq_ts": 4,
-    "timeSeriesDataSets/nail_ts": 0,
-}
-
-
-def read(folder: Path, name: str) -> np.ndarray:
-    with (folder / f"{name}.csv").open(newline="") as file:
-        values = [row["value"] for row in csv.DictReader(file)]
-    return np.array([np.nan if value in ("", "NA") else float(value) for value in values])[-MAX_ROWS:]
-
-
-def made(seed: int) -> dict[str, tuple[np.ndarray, int]]:
-    """Trend and season, season that changes, multiplicative season, and a second-order autoregression."""
-    rng, found = np.random.default_rng(seed), {}
-    for n, period in ((96, 12), (144, 7), (240, 12), (400, 7)):
-        t = np.arange(n)
-        season = rng.standard_normal(period)
-        season -= season.mean()
-        found[f"trend and season, {n}"] = 0.03 * t + season[t % period] + 0.3 * rng.standard_normal(n), period
-        moves = np.cumsum(0.15 * rng.standard_normal((n // period + 1, period)), axis=0)
-        level = np.cumsum(0.2 * rng.standard_normal(n))
-        changing = level + season[t % period] + moves[t // period, t % period] + 0.2 * rng.standard_normal(n)
-        found[f"changing season, {n}"] = changing, period
-        found[f"multiplicative, {n}"] = np.exp(0.01 * t + 0.2 * season[t % period] + 0.05 * rng.standard_normal(n)), period
-        cycle, noise = np.zeros(n), rng.standard_normal(n)
-        for k in range(2, n):
-            cycle[k] = 1.6 * cycle[k - 1] - 0.8 * cycle[k - 2] + noise[k]
-        found[f"autoregression, {n}"] = cycle, 0
-    return found
+QUANTILE = 1.6449  # of intervals at 90 %
+OURS = ("lorank", "lorank, period given")
 
 
 def gaps(y: np.ndarray, kind: str, seed: int) -> np.ndarray:
@@ -92,94 +43,148 @@ def gaps(y: np.ndarray, kind: str, seed: int) -> np.ndarray:
     return hidden & ~np.isnan(y)
 
 
-# -- peers -------------------------------------------------------------------------------------------------------------
-def line(y: np.ndarray, period: int) -> np.ndarray:
+# -- methods: of a series with gaps and its period; the filled series, and half the width of intervals or None -------------
+def line(y: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray | None]:
     known = np.flatnonzero(~np.isnan(y))
-    return np.interp(np.arange(len(y)), known, y[known])
+    return np.interp(np.arange(len(y)), known, y[known]), None
 
 
-def kalman(y: np.ndarray, period: int) -> np.ndarray:
+def kalman(y: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray | None]:
     """Local linear trend and season, by maximum likelihood; four harmonics for seasons of more than 24 rows."""
     from statsmodels.tsa.statespace.structural import UnobservedComponents
 
     season = {"freq_seasonal": [{"period": period, "harmonics": 4}]} if period > 24 else {"seasonal": period} if period else {}
     mean, scale = np.nanmean(y), np.nanstd(y)
     model = UnobservedComponents((y - mean) / scale, level="lltrend", **season)
-    states = model.fit(disp=False, maxiter=100).smoothed_state
-    return mean + scale * (states.T @ np.squeeze(model.ssm["design"]))
+    found = model.fit(disp=False, maxiter=100)
+    design = np.squeeze(model.ssm["design"])
+    variance = np.einsum("i,ijt,j->t", design, found.smoothed_state_cov, design) + float(model.ssm["obs_cov", 0, 0])
+    return mean + scale * (found.smoothed_state.T @ design), QUANTILE * scale * np.sqrt(np.maximum(variance, 0))
 
 
-def stl(y: np.ndarray, period: int) -> np.ndarray:
+def stl(y: np.ndarray, period: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The season of the interpolated series, and interpolation of the rest."""
     if not period:
         return line(y, 0)
     from statsmodels.tsa.seasonal import STL
 
-    season = STL(line(y, 0), period=period, robust=True).fit().seasonal
-    return season + line(y - season, 0)
+    whole = line(y, 0)[0]
+    season = STL(whole, period=period, robust=True).fit().seasonal
+    return season + line(y - season, 0)[0], None
 
 
-def peers() -> dict:
-    try:
-        import statsmodels
-    except ImportError:
-        print("without statsmodels: no Kalman smoother and no STL")
-        return {"line": line}
-    print(f"statsmodels {statsmodels.__version__}")
-    return {"line": line, "kalman": kalman, "stl": stl}
+PEERS = {"line": line, "kalman": kalman, "stl": stl} if importlib.util.find_spec("statsmodels") else {"line": line}
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
-def run(y: np.ndarray, period: int, hidden: np.ndarray, others: dict) -> dict:
-    """Errors in standard deviations of the series; coverage and mean width of 90 % intervals with the period found."""
-    table, scale, row = np.where(hidden, np.nan, y)[:, None], np.nanstd(y), {}
+def run(case: tuple) -> dict:
+    """Errors in standard deviations of the series, CPU seconds, and coverage and mean width of 90 % intervals."""
+    name, y, period, kind, seed, with_peers = case
+    hidden = gaps(y, kind, seed)
+    table, scale = np.where(hidden, np.nan, y)[:, None], np.nanstd(y)
+    row = {"series": name, "rows": len(y), "period": period, "gaps": kind, "seed": seed}
 
-    def error(filled: np.ndarray) -> float:
-        return round(float(np.sqrt(np.mean((filled - y)[hidden] ** 2)) / scale), 4)
+    def judge(which: str, filled: np.ndarray, low: np.ndarray | None, high: np.ndarray | None, start: float) -> None:
+        row[which] = round(float(np.sqrt(np.mean((filled - y)[hidden] ** 2)) / scale), 4)
+        row[f"{which}: CPU s"] = round(time.process_time() - start, 3)
+        if low is not None and high is not None:
+            row[f"{which}: coverage"] = round(float(np.mean((low <= y)[hidden] & (y <= high)[hidden])), 3)
+            row[f"{which}: width"] = round(float(np.mean((high - low)[hidden]) / scale), 3)
 
-    for name, known in (("lorank", "auto"), ("lorank, period given", period)):
+    for which, known in zip(OURS, ("auto", period), strict=True):
+        start = time.process_time()
         imputer = TableImputer(time=True, period=known).fit(table)
-        row[name] = error(imputer.transform(table)[:, 0])
+        filled, (low, high) = imputer.transform(table)[:, 0], imputer.predict_interval(table)
+        judge(which, filled, low[:, 0], high[:, 0], start)
         if known == "auto":
-            low, high = (end[hidden, 0] for end in imputer.predict_interval(table))
-            inside = (low <= y[hidden]) & (y[hidden] <= high)
-            row |= {"period found": imputer.period_, "coverage": round(float(inside.mean()), 3)}
-            row["width"] = round(float(np.mean(high - low) / scale), 3)
+            row["period found"] = imputer.period_
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return row | {name: error(fill(table[:, 0], period)) for name, fill in others.items()}
+        for which, fill in PEERS.items() if with_peers else ():
+            start = time.process_time()
+            filled, half = fill(table[:, 0], period)
+            judge(which, filled, None if half is None else filled - half, None if half is None else filled + half, start)
+    return row
 
 
-def summary(rows: list[dict], which: str) -> str:
-    """Shares of the cases in which lorank is within 5 % of the better peer, and the median of the ratios."""
-    ratios = {kind: [] for kind in ("points", "blocks")}
-    for row in rows:
-        ratios[row["gaps"]].append(row[which] / max(min(row["kalman"], row["stl"]), 1e-4))
-    every = np.concatenate([np.array(found) for found in ratios.values()])
-    parts = [f"{kind} {100 * np.mean(np.array(found) <= WITHIN):.0f} %" for kind, found in ratios.items()]
-    share = f"within 5 % in {100 * np.mean(every <= WITHIN):.0f} % of {len(every)} cases"
-    return f"{which}: {share} ({', '.join(parts)}), median ratio {np.median(every):.3f}"
+# -- report ------------------------------------------------------------------------------------------------------------
+def ratios(rows: list[dict], which: str) -> np.ndarray:
+    """Errors relative to those of the better of the Kalman smoother and STL."""
+    return np.array([row[which] / max(min(row["kalman"], row["stl"]), 1e-4) for row in rows])
+
+
+def report(rows: list[dict]) -> list[str]:
+    """Markdown: errors by kinds of cases, and the intervals."""
+    kinds = {
+        "all": lambda row: True,
+        "points": lambda row: row["gaps"] == "points",
+        "blocks": lambda row: row["gaps"] == "blocks",
+        "real": lambda row: "/" in row["series"],
+        "made": lambda row: "/" not in row["series"],
+        "with a period": lambda row: row["period"] > 0,
+        "without a period": lambda row: row["period"] == 0,
+        "less than 100 rows": lambda row: row["rows"] < 100,
+        **{
+            f"{group}, {some}": lambda row, group=group, some=some: row["series"].startswith(group) and row["gaps"] == some
+            for group in ("M3", "NN5", "M4")
+            for some in ("points", "blocks")
+        },
+    }
+    heads = ("number", *(f"within 5 %, period {how}" for how in ("found", "given")), *OURS, *PEERS)
+    lines = [f"| cases | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 1)}"]
+    for kind, chosen in kinds.items():
+        if some := [row for row in rows if chosen(row)]:
+            shares = [f"{100 * np.mean(ratios(some, which) <= WITHIN):.0f} %" for which in OURS]
+            medians = [f"{np.median([row[which] for row in some]):.3f}" for which in (*OURS, *PEERS)]
+            lines.append(f"| {kind} | {len(some)} | {' | '.join(shares + medians)} |")
+    heads = "intervals at 90 %", "coverage, points", "coverage, blocks", "mean width", "width relative to Kalman's"
+    lines += ["", f"| {' | '.join(heads)} |", f"|{'---|' * 5}"]
+    for which in (*OURS, "kalman"):
+        inside = [np.mean([row[f"{which}: coverage"] for row in rows if row["gaps"] == kind]) for kind in ("points", "blocks")]
+        width = np.array([row[f"{which}: width"] for row in rows])
+        relative = np.median(width / np.maximum([row["kalman: width"] for row in rows], 1e-9))
+        lines.append(f"| {which} | {100 * inside[0]:.0f} % | {100 * inside[1]:.0f} % | {width.mean():.2f} | {relative:.2f} |")
+    seasonal = [row for row in rows if row["period"]]
+    found = np.array([row["period found"] == row["period"] for row in seasonal])
+    seconds = [f"{which} {np.sum([row[f'{which}: CPU s'] for row in rows]):.1f}" for which in (*OURS, *PEERS)]
+    median = [f"{np.median(ratios(rows, which)):.3f}" for which in OURS]
+    lines += [
+        "",
+        f"Median ratios to the better peer: {', '.join(median)}. Kalman is within 5 % of the better peer in "
+        f"{100 * np.mean(ratios(rows, 'kalman') <= WITHIN):.0f} %, STL in "
+        f"{100 * np.mean(ratios(rows, 'stl') <= WITHIN):.0f} %.",
+        f"Period found in {100 * found.mean():.0f} % of {len(found)} cases; within 5 % there in "
+        f"{100 * np.mean(ratios(seasonal, 'lorank')[found] <= WITHIN):.0f} %. Periods found where the peers have none: "
+        f"{sum(bool(row['period found']) for row in rows if not row['period'])} of {sum(not row['period'] for row in rows)}.",
+        f"CPU seconds in all: {', '.join(seconds)}.",
+    ]
+    return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--group", choices=("development", "test"), default="test")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[20, 21])
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--quick", action="store_true", help="every 20th case")
+    parser.add_argument("--without-peers", action="store_true")
     parser.add_argument("--out", type=Path, default=RESULTS / "series.csv")
     options = parser.parse_args()
-    print(versions())
-    others, rows = peers(), []
-    real = {name: (read(options.data, name), period) for name, period in REAL.items()} if options.data else {}
-    for seed in range(10, 10 + options.seeds):
-        for name, (y, period) in {**real, **made(seed)}.items():
-            for kind in ("points", "blocks"):
-                found = run(y, period, gaps(y, kind, seed), others)
-                rows.append({"series": name, "rows": len(y), "period": period, "gaps": kind, "seed": seed} | found)
-                print(rows[-1], flush=True)
-                write_csv(rows, options.out)
-    if "kalman" in others:
-        print("\n".join(summary(rows, which) for which in ("lorank", "lorank, period given")))
-    print(f"coverage {np.mean([row['coverage'] for row in rows]):.3f}, width {np.mean([row['width'] for row in rows]):.3f}")
+    print(versions(), flush=True)
+    real, rows = load(options.data, options.group) if options.data else {}, []
+    cases = [
+        (name, y, period, kind, seed, not options.without_peers)
+        for seed in options.seeds
+        for name, (y, period) in {**real, **made(seed)}.items()
+        for kind in ("points", "blocks")
+    ][:: 20 if options.quick else 1]
+    with get_context("spawn").Pool(options.processes) as pool:
+        for row in pool.imap(run, cases):
+            rows.append(row)
+            write_csv(rows, options.out)
+    if "kalman" in rows[0]:
+        print("\n".join(report(rows)))
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from lorank.tables.structural import Structural, StructuralSystem, fit_structura
 LARGE = 1e7  # variance of the initial states in the dense twin
 
 
-def dense(y, steps, period, variances):
-    """Posterior means and log likelihood (noise variance 1) from the covariance of all values."""
+def dense(y, steps, period, variances, first=None):
+    """Posterior means, squares and log determinant (noise variance 1) from the covariance of all values."""
     n = len(y)
     root = np.sqrt(steps)
     size = n * (3 if period else 2)
@@ -28,6 +28,10 @@ def dense(y, steps, period, variances):
         season[2 * n + t : 2 * n + t + period] = 1
         rows.append(season)
         precisions.append(1 / variances[2])
+    if first is not None:
+        for t in range(period - 1):
+            rows.append(np.eye(size)[2 * n + t])
+            precisions.append(1 / first)
     D = np.array(rows)
     S = np.linalg.inv(D.T @ (np.array(precisions)[:, None] * D) + np.eye(size) / LARGE)
     A = np.hstack([np.eye(n), np.zeros((n, n)), np.eye(n)][: 2 + bool(period)])
@@ -51,6 +55,22 @@ def test_the_banded_system_equals_dense_conditioning(period):
         found.append((likelihood, -0.5 * (free * np.log(squares) + log_det)))
     (one, dense_one), (two, dense_two) = found
     assert one - two == pytest.approx(dense_one - dense_two, abs=1e-3)
+
+
+def test_marginal_likelihoods_of_periods_equal_dense_ones():
+    rng = np.random.default_rng(0)
+    y, steps = rng.standard_normal(30), np.ones(29)
+    y[rng.random(30) < 0.2] = np.nan
+    found = []
+    for period in (0, 3, 5):
+        variances = np.array([0.5, 0.1, 0.3, 2.0][: 4 if period else 2])
+        system = StructuralSystem(y, steps, period, proper=True)
+        assert system.diffuse == 2  # level and slope
+        free = np.count_nonzero(~np.isnan(y)) - 2
+        _, squares, log_det = dense(y, steps, period, variances[:3], 2.0 if period else None)
+        found.append(system.solve(variances)[1] + 0.5 * (free * np.log(squares) + log_det))
+    assert found[1] == pytest.approx(found[0], abs=1e-3)  # the same constant for all periods
+    assert found[2] == pytest.approx(found[0], abs=1e-3)
 
 
 def test_trend_and_season_are_found_and_logarithms_where_they_are_likelier():
@@ -101,3 +121,53 @@ def test_a_period_needs_times():
     assert caught.value.name == "period"
     with pytest.raises(lr.ParameterError):
         lr.TableImputer(time=True, period=-1).fit(np.eye(5))
+
+
+def made(n, period, rng):
+    """Season with mean 0 and standard deviation 1."""
+    season = rng.standard_normal(period)
+    season = (season - season.mean()) / season.std()
+    return season[np.arange(n) % period]
+
+
+def trended(n, rng):
+    return 0.05 * np.arange(n) + made(n, 12, rng) + 0.3 * rng.standard_normal(n)
+
+
+def multiplicative(n, rng):
+    return np.exp(0.02 * np.arange(n) + 0.2 * made(n, 12, rng) + 0.02 * rng.standard_normal(n))
+
+
+def two_seasons(n, rng):
+    return made(n, 4, rng) + 0.7 * made(n, 12, rng) + 0.2 * rng.standard_normal(n)
+
+
+def changing(n, rng):
+    moves = np.cumsum(0.1 * rng.standard_normal((n // 4 + 1, 4)), axis=0)
+    t = np.arange(n)
+    return 1.5 * made(n, 4, rng) + moves[t // 4, t % 4] + np.cumsum(0.1 * rng.standard_normal(n))
+
+
+def unusual(n, rng):
+    return made(n, 9, rng) + 0.3 * rng.standard_normal(n)
+
+
+@pytest.mark.parametrize(
+    ("series", "n", "period"),
+    [(trended, 96, 12), (multiplicative, 96, 12), (two_seasons, 120, 12), (changing, 80, 4), (unusual, 120, 9)],
+)
+@pytest.mark.parametrize("length", [1, 5])
+def test_the_period_of_a_single_series_is_found(series, n, period, length):
+    rng = np.random.default_rng(0)
+    y = series(n, rng)
+    for at in range(10, n - 10, 8 * length):
+        y[at : at + length] = np.nan
+    assert lr.TableImputer(time=True).fit(y[:, None]).period_ == period
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_walks_and_noise_have_no_period(seed):
+    rng = np.random.default_rng(seed)
+    for y in (np.cumsum(rng.standard_normal(150)), rng.standard_normal(150)):
+        y[rng.random(150) < 0.1] = np.nan
+        assert lr.TableImputer(time=True).fit(y[:, None]).period_ == 0

@@ -30,8 +30,9 @@ from .columns import (
     with_indicators,
 )
 from .low_rank import fit_low_rank
-from .series import find_period
+from .series import find_period, typical_step
 from .series_model import SeriesModel, fit_series
+from .structural import MAX_PERIOD, select_period
 from .table_model import fit_table
 
 BLOCK = 1 << 19  # cells of a block of rows that are filled together
@@ -193,8 +194,10 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             self.model_ = fit_low_rank(standard, self.rank, self.regularization, seed, self.device)
         elif times is not None:
             order = np.argsort(times, kind="stable")
-            self.period_ = find_period(standard[order], times[order]) if self.period == "auto" else int(self.period)
             zeros = -self.means_[used] / self.scales_[used]
+            self.period_ = (
+                int(self.period) if self.period != "auto" else self._select_period(standard[order], times[order], zeros)
+            )
             self.model_, sorted_errors = fit_series(standard[order], times[order], self.period_, rng, zeros)
             errors = sorted_errors[np.argsort(order)]
         else:
@@ -421,6 +424,14 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if np.isnan(stamps).any():
             raise ParameterError("time", f"must be a column of numbers or dates without missing values: got {self.time!r}")
         return np.asarray(stamps)
+
+    @staticmethod
+    def _select_period(table: np.ndarray, times: np.ndarray, zeros: np.ndarray) -> int:
+        """By likelihood for a single series; by autocorrelation for several and for seasons that are too long for that."""
+        if table.shape[1] > 1:
+            return find_period(table, times)
+        period = select_period(table[:, 0], np.diff(times) / typical_step(times), float(zeros[0]))
+        return period or max((found for found in [find_period(table, times)] if found > MAX_PERIOD), default=0)
 
     def _leaders(self) -> np.ndarray:
         """For each encoded column that varies, the first one of the same column that does, by their index among these."""

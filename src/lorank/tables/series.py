@@ -107,6 +107,18 @@ def find_period(table: np.ndarray, times: np.ndarray) -> int:
     return int(next(k for k in peaks if mean[k] > 0.9 * highest))
 
 
+def autocorrelation_peaks(y: np.ndarray, longest: int, number: int = 3) -> list[int]:
+    """Lags of the highest positive peaks of the autocorrelation of a series without its linear trend."""
+    n = len(y)
+    t = np.linspace(-1, 1, n)
+    y = y - y.mean()
+    y = y - t * (t @ y) / (t @ t)
+    auto = np.fft.irfft(np.abs(np.fft.rfft(y, 2 * n)) ** 2)[: min(n // 2, longest) + 2]
+    auto = auto * (n / (n - np.arange(len(auto))))
+    peaks = [k for k in range(2, len(auto) - 1) if auto[k] > 0 and auto[k] >= auto[k - 1] and auto[k] >= auto[k + 1]]
+    return sorted(peaks, key=lambda k: -auto[k])[:number]
+
+
 def block_folds(missing: np.ndarray, folds: int, rng: np.random.Generator, excluded: np.ndarray | None = None) -> np.ndarray:
     """Cross-validation fold of each observed cell, in runs as long as the table's gaps: an (n, d) array, -1 where in none.
 

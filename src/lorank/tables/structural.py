@@ -2,7 +2,8 @@
 
 ``y(t) = level(t) + season(t) + noise``. The level moves by the slope and a random step, the slope by a random step, and the sum
 of the season over one period is random too. The posterior means of all components solve one banded linear system, and its
-determinant gives the likelihood: the results of a Kalman filter and smoother with diffuse initial states.
+determinant gives the likelihood: the results of a Kalman filter and smoother with diffuse initial states. The period is the one
+with the largest marginal likelihood.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ import numpy as np
 from scipy.linalg import cho_solve_banded, cholesky_banded
 from scipy.optimize import minimize
 
-from .series import seasonal_profile
+from .series import autocorrelation_peaks, interpolate, seasonal_profile
 
 STARTS = (-1.0, -6.0, -3.0), (-8.0, 1.0, -3.0)  # logarithms of the variances of level, slope and season steps
-LOG_BOUNDS = -14.0, 10.0
+LOG_BOUNDS = -13.0, 10.0
 MAX_EVALUATIONS = 150
 MAX_PERIOD = 60  # rows; longer seasons are subtracted as means of each phase
 MAX_ROWS = 3000  # that the variances are fitted to
 MAX_WORK = 1_500_000  # rows that the variances are fitted to, times squared period
 RIDGE = 1e-9  # prior precision of all components, for series too short to determine them
 MIN_OBSERVED = 8  # values beyond the diffuse initial states
+GRID = *STARTS, (3.0, -4.0, -1.0), (-4.0, -8.0, -8.0)  # logarithms of variances with which periods are compared
+FIRST_SEASON = 1.0  # logarithm of the variance of the first season
+CALENDAR = 4, 7, 12, 24, 52  # quarters, days, months, hours and weeks
+PENALTIES = 1.0, 4.0  # of the log likelihood for the periods of calendars, and for others
 
 Terms = list[tuple[int, np.ndarray]]  # a matrix whose row t has entries at these offsets from level(t)
 
@@ -45,9 +50,12 @@ class Structural:
 
 
 class StructuralSystem:
-    """The banded linear system of a column with missing values (nan), for any variances."""
+    """The banded linear system of a column with missing values (nan), for any variances.
 
-    def __init__(self, y: np.ndarray, steps: np.ndarray, period: int) -> None:
+    A ``proper`` season has a prior for its first values, whose variance is the last one.
+    """
+
+    def __init__(self, y: np.ndarray, steps: np.ndarray, period: int, proper: bool = False) -> None:
         n, self.size = len(y), 3 if period else 2
         self.known, self.y = ~np.isnan(y), np.nan_to_num(y)
         self.width = self.size * max(period - 1, 1) + 1
@@ -60,6 +68,8 @@ class StructuralSystem:
         if period:
             self.terms.append([(2 + self.size * k, np.ones(max(n - period + 1, 0))) for k in range(period)])
             observed.append((2, observed[0][1]))
+            if proper:
+                self.terms.append([(2, np.ones(min(period - 1, n)))])
         self.penalties = [self._gram(terms) for terms in self.terms]
         self.observations = self._gram(observed)
         self.observations[0] += RIDGE
@@ -72,7 +82,7 @@ class StructuralSystem:
         return self.right.size - sum(len(terms[0][1]) for terms in self.terms)
 
     def solve(self, variances: np.ndarray) -> tuple[np.ndarray, float]:
-        """Posterior means of level plus season, and the profile log likelihood up to a constant."""
+        """Posterior means of level plus season, and the marginal log likelihood at the best variance of the noise."""
         H = self.observations + sum(K / v for K, v in zip(self.penalties, variances, strict=True))
         factor = cholesky_banded(H, lower=True, check_finite=False)
         x = cho_solve_banded((factor, True), self.right.ravel(), check_finite=False)
@@ -85,7 +95,7 @@ class StructuralSystem:
             squares += float(moves @ moves) / v
             log_det += len(moves) * np.log(v)
         free = int(self.known.sum()) - self.diffuse
-        return mean, -0.5 * (free * np.log(max(squares, 1e-300)) + log_det)
+        return mean, -0.5 * (free * (np.log(2 * np.pi * max(squares, 1e-300) / max(free, 1)) + 1) + log_det)
 
     def _gram(self, terms: Terms) -> np.ndarray:
         """``D^T D`` as a lower band."""
@@ -95,6 +105,40 @@ class StructuralSystem:
                 if i >= j:
                     band[i - j, j :: self.size][: len(a)] += a * b
         return band
+
+
+def select_period(y: np.ndarray, steps: np.ndarray, zero: float) -> int:
+    """Period with the largest marginal likelihood, of the values or of ``log(y - zero)``; 0 for none.
+
+    Candidates are peaks of the autocorrelations of the series without its trend and of its differences, halves and thirds of
+    these, and the periods of calendars.
+    """
+    rows = min(len(y), MAX_WORK // MAX_PERIOD**2)
+    y, steps = y[:rows], steps[: rows - 1]
+    known = ~np.isnan(y)
+    number = int(known.sum())
+    if number < 2 * MIN_OBSERVED:
+        return 0
+    times = np.concatenate([[0.0], np.cumsum(steps)])
+    line = np.where(known, y, interpolate(y[:, None], times)[0][:, 0])
+    peaks = autocorrelation_peaks(line, MAX_PERIOD) + autocorrelation_peaks(np.diff(line), MAX_PERIOD)
+    candidates = {*peaks, *(peak // k for peak in peaks for k in (2, 3) if peak % k == 0), *CALENDAR}
+    forms = [(y, 0.0)]
+    if y[known].min() > zero:
+        logs = np.log(y - zero)
+        forms.append((logs, -float(np.nansum(logs))))  # the Jacobian
+
+    def evidence(period: int) -> float:
+        found = []
+        for values, shift in forms:
+            system = StructuralSystem(values, steps, period, proper=True)
+            spread = max(float(np.nanstd(values)), 1e-12)
+            shift -= system.diffuse * np.log(spread)  # the prior of level and slope has density one in these units
+            found += [_log_likelihood(system, np.array([*logs, FIRST_SEASON][: len(system.terms)])) + shift for logs in GRID]
+        return max(found) - (PENALTIES[period not in CALENDAR] if period else 0.0)
+
+    longest = min(rows // 3, number - MIN_OBSERVED - 2)
+    return max([0, *(period for period in sorted(candidates) if 2 <= period <= longest)], key=evidence)
 
 
 def fit_structural(y: np.ndarray, steps: np.ndarray, period: int, zero: float) -> list[Structural]:
@@ -124,15 +168,17 @@ def _fit(y: np.ndarray, steps: np.ndarray, period: int, zero: float, profile: in
         y = y - seasonal_profile(y[:, None], profile)[:, 0]
     system = StructuralSystem(y, steps, period)
 
-    def loss(logs: np.ndarray) -> float:
-        inside = np.clip(logs, *LOG_BOUNDS)
-        try:
-            return -system.solve(np.exp(inside))[1] + float(np.sum((logs - inside) ** 2))
-        except np.linalg.LinAlgError:
-            return np.inf
-
-    start = np.array(min((values[: system.size] for values in STARTS), key=lambda values: loss(np.array(values))))
+    start = max((np.array(values[: system.size]) for values in STARTS), key=lambda logs: _log_likelihood(system, logs))
     simplex = np.vstack([start, start + 3 * np.eye(len(start))])
     options = {"initial_simplex": simplex, "maxfev": MAX_EVALUATIONS, "xatol": 0.1, "fatol": 0.02}
-    found = minimize(loss, start, method="Nelder-Mead", options=options)
+    found = minimize(lambda logs: -_log_likelihood(system, logs), start, method="Nelder-Mead", options=options)
     return shift - float(found.fun), Structural(period, np.exp(np.clip(found.x, *LOG_BOUNDS)), zero, profile)
+
+
+def _log_likelihood(system: StructuralSystem, logs: np.ndarray) -> float:
+    """At logarithms of variances, less the squares by which they exceed their bounds."""
+    inside = np.clip(logs, *LOG_BOUNDS)
+    try:
+        return system.solve(np.exp(inside))[1] - float(np.sum((logs - inside) ** 2))
+    except np.linalg.LinAlgError:
+        return -np.inf
