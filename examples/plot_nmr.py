@@ -28,7 +28,7 @@ values = truth[seen] + noise
 
 # %%
 # The Hankel matrix of the signal has 1001 x 1000 entries and rank 6. It is never formed. ``rank="auto"`` selects the number of
-# lines on held-out samples.
+# lines by an information criterion.
 
 result = lr.solve(lr.HankelCompletion(seen, values, n), rank="auto")
 print(result)

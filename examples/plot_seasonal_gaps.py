@@ -26,8 +26,8 @@ series[130:160] = np.nan
 series[rng.random(240) < 0.15] = np.nan
 
 # %%
-# ``from_series`` takes nan for missing values. The order is selected on held-out samples: six, for three sinusoids. Subtract
-# the mean and a trend first, if there are any.
+# ``from_series`` takes nan for missing values. The order is selected by an information criterion: six, for three sinusoids.
+# Subtract the mean and a trend first, if there are any.
 
 result = lr.solve(lr.HankelCompletion.from_series(series), rank="auto")
 low, high = result.interval(0.9)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 LONGER = (
+    "blind_deconvolution",
+    "distances",
     "figure_one",
     "gpu",
     "image",
