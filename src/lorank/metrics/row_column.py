@@ -19,6 +19,9 @@ from .epsilon import POLICY, Epsilon, Median
 class RowColumn(Checked):
     """``L_t = eps_t I + diag(G_t G_t^H)``, ``R_t = eps_t I + diag(G_t^H G_t)``, weights ``L_t^(1/4)``, ``R_t^(1/4)``.
 
+    On tensors of d modes, in Tucker form and as trains, the weights are ``(eps_t + |G_i|^2)^(1/2d)`` of the slices G_i of each
+    mode: a generalization of the matrix case, not the published metrics for tensors (for trains arXiv:2501.13385).
+
     Parameters
     ----------
     epsilon : Epsilon
