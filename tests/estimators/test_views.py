@@ -49,6 +49,29 @@ def test_the_plot_of_implicit_feedback_marks_the_selected_order():
     figure.canvas.draw()
 
 
+@pytest.mark.parametrize("rank", [None, 10])
+def test_the_plot_of_ease_has_the_weights_of_the_most_frequent_items(rank):
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    chance = np.where(np.arange(200)[:, None] % 2 == np.arange(40) % 2, 0.5, 0.05) * np.linspace(1, 0.2, 40)
+    users, items = np.nonzero(rng.random((200, 40)) < chance)
+    model = lr.EASE(rank=rank).fit(np.column_stack([users, items + 100]))
+    axes = model.plot().axes[0]
+    drawn = np.asarray(axes.images[0].get_array())
+    X = np.zeros((200, 40))
+    X[users, items] = 1.0
+    if rank is None:  # the closed form
+        P = np.linalg.inv(X.T @ X + model.regularization_ * np.eye(40))
+        B = -P / np.diag(P)
+        np.fill_diagonal(B, 0)
+    else:
+        B = np.stack([model.state_.ranking.items.column(k) for k in range(40)], axis=1)
+    top = np.argsort(-X.sum(0), kind="stable")[:30]
+    assert np.allclose(drawn, B[np.ix_(top, top)], rtol=1e-4, atol=1e-6)
+    assert [label.get_text() for label in axes.get_xticklabels()] == [str(k + 100) for k in top]
+    axes.figure.canvas.draw()
+
+
 def test_the_plot_of_an_imputer_has_the_quality_of_each_column():
     pytest.importorskip("matplotlib")
     rng = np.random.default_rng(0)

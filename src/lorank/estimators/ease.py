@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ..common.checks import POSITIVE, ParameterError, one_of, optional, or_word, whole
 from ..factorization.implicit import ImplicitSettings
@@ -94,6 +95,23 @@ class EASE(ImplicitEstimator):
         self.confidence = confidence
         self.random_state = random_state
         self.device = device
+
+    def plot(self, figure: Any = None) -> Any:
+        """Plot the item-to-item weights between the 30 items with the most pairs. Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure with a transparent ground, for light and dark pages.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        from .plots import plot_items
+
+        check_is_fitted(self)
+        return plot_items(self, figure)
 
     def _fit_pairs(self, data: Interactions) -> ImplicitState:
         positives, (n1, n2), seed = positives_of(data, self.confidence), data.shape, self._seed()

@@ -10,6 +10,7 @@ from ..io.figures import EITHER, EITHER_BLUE, GREEN, ORANGE, blank_figure, legen
 
 WIDTH, HEIGHT = 4.4, 3.4  # of a panel, in inches
 MAX_POINTS = 5000  # of a scatter plot
+MAX_ITEMS, TICK_SIZE = 30, 8  # of a matrix of items
 
 
 def plot_ratings(model: Any, figure: Any = None) -> Any:
@@ -24,6 +25,25 @@ def plot_implicit(model: Any, figure: Any = None) -> Any:
     """Held-out NDCG of the settings and of the orders of recommendations that were compared."""
     panels = [*([_settings] if model.curve_ else []), *([_orders] if model.orders_ else [])]
     return _draw(panels or [_settings], model, figure)
+
+
+def plot_items(model: Any, figure: Any = None) -> Any:
+    """Weights between the items with the most pairs, as a matrix of colours."""
+    ranking = model.state_.ranking
+    top = np.argsort(-ranking.popularity, kind="stable")[:MAX_ITEMS]
+    weights = np.stack([ranking.items.column(k)[top] for k in top], axis=1)
+    if figure is None:
+        figure = blank_figure(1.4 * WIDTH, 1.4 * HEIGHT, transparent=True)
+    axes, limit = figure.subplots(), float(np.abs(weights).max()) or 1.0
+    title = f"Item-to-item weights, regularization {float(f'{model.regularization_:.3g}'):,g}"
+    style_axes(axes, "scored item", "item of the user", title, transparent=True)
+    axes.grid(False)
+    image = axes.imshow(weights, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+    names = [str(name) for name in np.asarray(model.item_ids_)[top]]
+    axes.set_xticks(range(len(top)), names, rotation=90, fontsize=TICK_SIZE)
+    axes.set_yticks(range(len(top)), names, fontsize=TICK_SIZE)
+    figure.colorbar(image, ax=axes).ax.tick_params(colors=EITHER)
+    return figure
 
 
 def _draw(panels: list[Any], model: Any, figure: Any) -> Any:
