@@ -40,7 +40,12 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "choosing_the_rank": (0, 0.37),
         "outliers": (0, 1),
         "uneven": (0.52, 1),
+    },
+    "Custom operators": {
         "your_own_operator": (0, 0.34),
+        "distances": (0.58, 1),
+        "blind_deconvolution": (0, 0.66),
+        "multitask": (0, 1),
     },
     "Theory and the paper": {
         "figure_one": (0, 1),
@@ -59,6 +64,7 @@ READ_ON = {
     "Tables, series and sensors": ":doc:`/tables`, :doc:`/losses`, :doc:`/guides/result`",
     "Images, signals and tensors": ":doc:`/guides/sensing`, :doc:`/losses`, :doc:`/guides/extending`",
     "Matrix completion": ":doc:`/guides/completion`, :doc:`/guides/result`, :doc:`/losses`",
+    "Custom operators": ":doc:`/guides/extending`, :doc:`/guides/sensing`, :doc:`/solvers`",
     "Theory and the paper": ":doc:`/theory/index`, :doc:`/notation`, :doc:`/reproduction/README`",
     "Large data": ":doc:`/scale`, :doc:`/guides/gpu`, :doc:`/benchmarks/gpu`",
 }
