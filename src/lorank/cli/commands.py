@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from . import driver, model_files
+from . import driver, model_files, tensors
 from .errors import Outcome, UsageError
 from .models import FitOptions
 from .options import COLUMNS, OUTPUT, Col, Columns, Header, Report, Row, check_word, command, decode_argument, flag, option
@@ -48,10 +48,36 @@ def complete(
         Path | None, option("-o", "--out", panel=OUTPUT, metavar="FILE", help="Write the model to this .lorank file.")
     ] = None,
     report: Report = None,
+    keys: Annotated[
+        str | None,
+        option(
+            "--columns",
+            panel=COLUMNS,
+            metavar="A,B,C",
+            help="Three or more columns of keys, such as sensor,day,hour, instead of --row and --col.",
+        ),
+    ] = None,
+    filled: Annotated[
+        Path | None,
+        option("--filled", panel=OUTPUT, metavar="FILE", help="With --columns: write all combinations of keys to this table."),
+    ] = None,
 ) -> Outcome:
     """Fit a model to ratings, for predictions and recommendations. Ctrl-C ends the fit with the best model so far."""
     check_output_path(out, MODEL, "a model")
     check_output_path(report, PAGE, "a report", "--report")
+    check_output_path(filled, TABLE, "a table", "--filled")
+    if keys is not None:
+        unused = fit.beyond_defaults(
+            "regularization", "loss", "nonnegative", "implicit", "row_features", "col_features", "device"
+        )
+        others: dict[str, object] = {"--row": columns.row, "--col": columns.col, "--exposure": exposure, "--report": report}
+        others |= {"--max-memory, --cluster, --partitions-dir or --duplicates": large.given or None}
+        for name in [*unused, *(name for name, given in others.items() if given is not None)]:
+            raise UsageError(f"--columns fits a tensor model, without {name}: leave one of them out")
+        names = tensors.key_names(keys)
+        return tensors.complete(files, names, columns.value, columns.header, fit, out, filled)
+    if filled is not None:
+        raise UsageError("--filled needs --columns: for other models use lorank predict")
     source: Source = Partitions(files, columns.names, columns.header, large, implicit=True)
     if not fit.implicit:
         source = choose_source(files, columns.names, large, exposure, columns.header)
@@ -84,7 +110,12 @@ def predict(
 ) -> Outcome:
     """Predict values at pairs of row and column."""
     check_output_path(out, TABLE, "a table")
-    return driver.predict(File(files, (row, col, None), header), model_files.load_estimator(model), out, interval)
+    found = model_files.load_model(model)
+    if tensors.is_tensor_model(found):
+        if row is not None or col is not None:
+            raise UsageError(f"--row and --col are for models of pairs: this model has the columns {found.names_}")
+        return tensors.predict(found, files, header, out, interval)
+    return driver.predict(File(files, (row, col, None), header), model_files.estimator_of(found, model), out, interval)
 
 
 @command

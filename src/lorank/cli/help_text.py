@@ -22,6 +22,8 @@ Tables:
   lorank impute table.csv -o filled.csv   fill missing values
   lorank impute series.csv -o filled.csv --time date
                                           the same for a time series
+  lorank complete data.csv --columns sensor,day,hour --filled filled.csv
+                                          the same for three or more keys
 
 Without data:
   lorank demo                             compare five solvers
@@ -49,6 +51,7 @@ EXAMPLES = {
         "lorank complete ratings.csv -o model.lorank --report page.html",
         "lorank complete a.csv b.csv --row who --col what --value stars -o m.lorank",
         "lorank complete ratings.parquet --loss ordinal -o model.lorank",
+        "lorank complete data.csv --columns sensor,day,hour --filled filled.csv",
     ],
     "predict": [
         "lorank predict model.lorank pairs.csv -o out.csv",

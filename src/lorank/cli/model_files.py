@@ -18,6 +18,7 @@ MAX_COMPARED = 5000  # ids compared with an unknown one: more would take seconds
 
 def load_model(path: Path) -> Any:
     """The model in a file."""
+    from .. import estimators  # noqa: F401  (without scikit-learn, an error that names the extra)
     from ..io.archive import load_model
     from ..io.format_hints import check_is_local
 
@@ -31,9 +32,16 @@ def load_model(path: Path) -> Any:
 
 def load_estimator(path: Path) -> Estimator:
     """The model in a file as an estimator of the commands."""
-    from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
+    return estimator_of(load_model(path), path)
 
-    model = load_model(path)
+
+def estimator_of(model: Any, path: Path) -> Estimator:
+    """A model as an estimator of the commands."""
+    from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
+    from ..tables import TensorImputer
+
+    if isinstance(model, TensorImputer):
+        raise FileError(f"{path} is a model of a tensor, not of ratings: use lorank predict")
     if isinstance(model, MatrixCompletion):
         return Ratings(model=model)
     if isinstance(model, (ImplicitFactorization, EASE)):

@@ -299,6 +299,7 @@ def _rates(loss_name: str, counts: np.ndarray, exposures: Any, column: str) -> t
 def summarize(model: Any) -> dict[str, Any]:
     """Numbers of a fitted model, for JSON."""
     from ..estimators import EASE, ImplicitFactorization, MatrixCompletion
+    from ..tables import TensorImputer
 
     summary: dict[str, Any] = {"lorank": __version__, "class": type(model).__name__}
     if isinstance(model, (ImplicitFactorization, EASE)):
@@ -316,6 +317,10 @@ def summarize(model: Any) -> dict[str, Any]:
             "sweeps": model.n_iter_,
             "curve": [vars(c) for c in model.curve_],
         }
+    if isinstance(model, TensorImputer):
+        own: dict[str, Any] = {"shape": list(model.shape_), "names": model.names_, "method": model.method_, "mode": model.mode_}
+        own |= {"rank": list(model.rank_), "quality": model.quality_, "noise": model.noise_}
+        return summary | own | {"curve": [vars(c) for c in model.curve_]}
     if not isinstance(model, MatrixCompletion):
         about = {"method": model.method, "columns": len(model.means_), "rank": model.rank_}
         return summary | about | {"names": getattr(model, "feature_names_in_", None)}

@@ -22,6 +22,7 @@ DUPLICATES = ("error", "mean", "last", "sum")
 SYNONYMS = {  # names that people try, and the option
     "--row": ("--user", "--users", "--userid", "--user-id", "--id", "--customer"),
     "--col": ("--item", "--items", "--itemid", "--item-id", "--column", "--movie", "--product"),
+    "--columns": ("--keys", "--key", "--modes", "--axes"),
     "--value": ("--rating", "--ratings", "--stars", "--score", "--values", "--target"),
     "--out": ("--output", "--model", "--save", "--to"),
     "-n": ("--top", "--number", "--count", "--length", "-k"),

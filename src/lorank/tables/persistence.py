@@ -65,7 +65,19 @@ FITTED = (
 )
 
 
-TENSOR_FITTED = ("shape_", "ids_", "model_", "curve_", "mean_", "scale_", "quality_", "heldout_", "scores_", "status_")
+TENSOR_FITTED = (
+    "shape_",
+    "ids_",
+    "names_",
+    "model_",
+    "curve_",
+    "mean_",
+    "scale_",
+    "quality_",
+    "heldout_",
+    "scores_",
+    "status_",
+)
 
 
 def pack(value: Any, arrays: dict[str, np.ndarray], at: str) -> Any:

@@ -70,8 +70,8 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         Mean and standard deviation of the observed entries.
     noise_ : float
         Standard deviation of the noise.
-    ids_ : list of arrays or None
-        After :meth:`fit_entries`: the ids of each mode.
+    ids_, names_ : lists or None
+        After :meth:`fit_entries`: the ids of each mode, and with a data frame the names of the columns of keys.
     status_ : {"fitted", "interrupted"}
         Ctrl-C ends the fit with the best model so far.
 
@@ -130,6 +130,7 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         a = _array(X)
         index = np.argwhere(~np.isnan(a))
         self.ids_: list[np.ndarray] | None = None
+        self.names_: list[str] | None = None
         return self._fit(index, a[tuple(index.T)], a.shape)
 
     @verbose_fit
@@ -149,6 +150,7 @@ class TensorImputer(TransformerMixin, BaseEstimator):
             if not frame_kind(keys) or values not in keys.columns:
                 raise ParameterError("values", f"names no column of the data frame: got {values!r}")
             keys, values = keys[[name for name in keys.columns if name != values]], keys[values].to_numpy()
+        self.names_ = [str(name) for name in keys.columns] if frame_kind(keys) else None
         parts, y = _keys(keys), _as_array("values", values)
         if y.shape != (len(parts[0]),) or y.dtype.kind not in "fiub":
             raise ParameterError("values", f"must be a number for each line of keys, got shape {y.shape} of {y.dtype}")
@@ -172,7 +174,7 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         """
         a = self._same(X)
         index = np.argwhere(np.isnan(a))
-        a[tuple(index.T)] = self._predict(index)[0]
+        a[tuple(index.T)] = self.predict_index(index)[0]
         return a
 
     def predict(self, keys: Any) -> np.ndarray:
@@ -183,7 +185,7 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         keys : (m, d) array or data frame
             Indices after :meth:`fit`, ids after :meth:`fit_entries`. Unknown ids get averages, with a warning.
         """
-        return self._predict(self._index(keys))[0]
+        return self.predict_index(self._index(keys))[0]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Prediction intervals.
@@ -201,11 +203,11 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         """
         check("coverage", coverage, SHARE)
         if frame_kind(X) or np.ndim(X) < 3:
-            mean, half = self._predict(self._index(X), coverage)
+            mean, half = self.predict_index(self._index(X), coverage)
             return mean - half, mean + half
         low = self._same(X)
         high, index = low.copy(), np.argwhere(np.isnan(low))
-        mean, half = self._predict(index, coverage)
+        mean, half = self.predict_index(index, coverage)
         low[tuple(index.T)], high[tuple(index.T)] = mean - half, mean + half
         return low, high
 
@@ -267,7 +269,9 @@ class TensorImputer(TransformerMixin, BaseEstimator):
 
     def _index(self, keys: Any) -> np.ndarray:
         check_is_fitted(self)
-        parts = _keys(keys)
+        if frame_kind(keys) and self.names_ is not None and (missing := set(self.names_) - set(map(str, keys.columns))):
+            raise ParameterError("keys", f"must have the columns {self.names_}: {sorted(missing)} is missing")
+        parts = _keys(keys[self.names_] if frame_kind(keys) and self.names_ is not None else keys)
         if len(parts) != len(self.shape_):
             raise ParameterError("keys", f"must have {len(self.shape_)} columns as those of the fit, got {len(parts)}")
         if self.ids_ is None:
@@ -281,8 +285,8 @@ class TensorImputer(TransformerMixin, BaseEstimator):
             warnings.warn(f"averages are predicted for {counted(unknown, 'line')} with unknown ids", stacklevel=3)
         return index
 
-    def _predict(self, index: np.ndarray, coverage: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Predictions, and half the widths of intervals."""
+    def predict_index(self, index: np.ndarray, coverage: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions at indices, and half the widths of intervals."""
         mean, deviation = self.model_.predict(index)
         width = 0.0 if coverage is None else self._width(coverage)
         return self.mean_ + self.scale_ * mean, width * self.scale_ * deviation
@@ -376,7 +380,7 @@ def check_tensor(estimator: TensorImputer) -> None:
     parts = [len(u[0]) for u in model.factors] if model.method == "tucker" else [len(model.factors.rows)]
     if parts != (list(shape) if model.method == "tucker" else [shape[model.mode]]):
         raise ValueError("its factors do not fit its shape")
-    mean, half = estimator._predict(np.array([[0] * len(shape), [n - 1 for n in shape]]), 0.5)
+    mean, half = estimator.predict_index(np.array([[0] * len(shape), [n - 1 for n in shape]]), 0.5)
     if not (np.isfinite(mean).all() and np.isfinite(half).all()):
         raise ValueError("its predictions are not finite")
 
