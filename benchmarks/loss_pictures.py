@@ -16,9 +16,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lorank as lr
+from lorank.io.figures import use_style
 from lorank.losses import Absolute, Cauchy, Huber, Logistic, Ordinal, Poisson, Tukey
 
-INK = {"squares": "#333333", "absolute": "#7b3294", "huber": "#1b7837", "cauchy": "#d95f02", "tukey": "#0571b0"}
+INK = {"squares": "C4", "absolute": "C3", "huber": "C2", "cauchy": "C1", "tukey": "C0"}
 
 
 def shapes(path: Path) -> None:
@@ -30,23 +31,25 @@ def shapes(path: Path) -> None:
         "cauchy": Cauchy(scale=1.0),
         "tukey": Tukey(scale=1.0),
     }
-    figure, axes = plt.subplots(1, 3, figsize=(12, 3.4), constrained_layout=True)
+    figure, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), constrained_layout=True)
     axes[0].plot(d, d**2 / 2, color=INK["squares"], label="squares")
     axes[1].plot(d, 0 * d + 1, color=INK["squares"])
     for name, loss in losses.items():
         axes[0].plot(d, loss.value(np, d, d), color=INK[name], label=name)
         axes[1].plot(d, loss.curvature(np, d, d), color=INK[name])
-    axes[0].set(ylim=(0, 12), xlabel="residual, in standard deviations of the noise", title="loss")
-    axes[1].set(xlabel="residual", title="weight of an observation")
+    axes[0].set(ylim=(0, 12), xlabel="residual / noise", title="Loss")
+    axes[1].set(xlabel="residual", title="Weight of an observation")
     axes[0].legend(frameon=False)
     z = np.linspace(-5, 5, 201)
     ordinal = Ordinal((1.0, 2.0, 3.0, 4.0, 5.0), (-2.5, -1.0, 0.3, 2.2))
     for k in range(5):
-        axes[2].plot(z, ordinal.probabilities(z)[:, k], color=plt.cm.viridis(k / 4), label=f"{k + 1} star{'s' if k else ''}")
-    axes[2].plot(z, Logistic().mean(z), "k:", label="yes (logistic)")
-    axes[2].plot(z, Poisson().mean(z) / 20, "k--", lw=1, label="count / 20 (Poisson)")
-    axes[2].set(ylim=(0, 1), xlabel="entry z of the matrix", title="what an entry means")
-    axes[2].legend(frameon=False, fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes[2].plot(
+            z, ordinal.probabilities(z)[:, k], color=plt.cm.viridis(0.15 + 0.2 * k), label=f"{k + 1} star{'s' if k else ''}"
+        )
+    axes[2].plot(z, Logistic().mean(z), ":", color="0.5", label="yes (logistic)")
+    axes[2].plot(z, Poisson().mean(z) / 20, "--", color="0.5", lw=1, label="count / 20 (Poisson)")
+    axes[2].set(ylim=(0, 1), xlabel="entry z of the matrix", title="What an entry means")
+    axes[2].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path, dpi=110)
 
 
@@ -78,6 +81,7 @@ def outliers(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    use_style()
     folder = Path(sys.argv[1])
     shapes(folder / "losses-shapes.png")
     outliers(folder / "losses-outliers.png")

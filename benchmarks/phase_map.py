@@ -105,7 +105,7 @@ def report(args: argparse.Namespace) -> None:
         "# Phase retrieval map",
         "",
         *(
-            f"`auto` recovers 95 % of {field} signals from {smallest(runs, field)} intensities per unknown on."
+            f"`auto` recovers 95 % of {field.capitalize()} signals from {smallest(runs, field)} intensities per unknown on."
             for field in FIELDS
         ),
         "",
@@ -151,7 +151,10 @@ def picture(runs: list[dict], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(11, 6.5), sharex=True, sharey="row", layout="constrained")
+    from lorank.io.figures import use_style
+
+    use_style()
+    figure, axes = plt.subplots(2, 2, figsize=(9.6, 6), sharex=True, sharey="row", layout="constrained")
     for column, field in zip(axes.T, FIELDS, strict=True):
         for (method, (_, label)), color in zip(METHODS.items(), ("C0", "C1", "C2"), strict=True):
             mine = [d for d in runs if d["field"] == field and d["method"] == method]
@@ -170,17 +173,17 @@ def picture(runs: list[dict], path: Path) -> None:
                 zorder=3 if method == "auto" else 2,
                 label=f"{label} ({trials} trials a point)",
             )
-            column[1].plot(ratios, seconds[:, 1], "o-", color=color)
+            column[1].plot(ratios, seconds[:, 1], "o-", color=color, ms=4)
             column[1].fill_between(ratios, seconds[:, 0], seconds[:, 2], color=color, alpha=0.15, lw=0)
-        column[0].plot([GOALS[field]], [95], marker="*", ms=13, color="0.3", ls="", label=f"goal: 95 % at {GOALS[field]:g}")
-        column[0].set(title=f"{field} signals", ylim=(-3, 103))
-        column[0].legend(fontsize=8, loc="lower right")
+        column[0].plot([GOALS[field]], [95], marker="*", ms=13, color="0.5", ls="", label=f"goal: 95 % at {GOALS[field]:g}")
+        column[0].set(title=f"{field.capitalize()} signals", ylim=(-3, 103))
+        column[0].legend(fontsize=9, loc="lower right")
         column[1].set(xlabel="m/n, intensities an unknown", yscale="log")
         for ax in column:
-            ax.grid(alpha=0.25)
+            ax.grid(True)
     axes[0, 0].set_ylabel("recovered to 1e-5, %")
     axes[1, 0].set_ylabel("CPU seconds a solve\n(median, 10 to 90 %)")
-    figure.suptitle(f"Gaussian phase retrieval, n = {N}", fontsize=11)
+    figure.suptitle(f"Gaussian phase retrieval, n = {N}")
     figure.savefig(path, dpi=130)
 
 

@@ -218,8 +218,11 @@ def picture(runs: list[dict], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     figure, axes = plt.subplots(
-        2, 2, figsize=(11, 6.5), sharex=True, sharey="row", layout="constrained", gridspec_kw={"height_ratios": [2, 1]}
+        2, 2, figsize=(9.6, 6), sharex=True, sharey="row", layout="constrained", gridspec_kw={"height_ratios": [2, 1]}
     )
     for (ax, below), kappa in zip(axes.T, KAPPAS, strict=True):
         for pattern, color in (("covered", "C0"), ("uniform", "C1")):
@@ -236,7 +239,7 @@ def picture(runs: list[dict], path: Path) -> None:
             below.fill_between(ratios, low, high, color=color, alpha=0.15, lw=0)
         for k, (name, q) in enumerate(PUBLISHED[kappa].items()):
             ax.axvline(q, color="0.6", lw=0.8, ls=":")
-            ax.text(q, 10.0 ** (-9.5 + 1.3 * (k % 6)), f" {name} {q}", fontsize=7, color="0.35", va="bottom")
+            ax.text(q, 10.0 ** (-9.5 + 1.3 * (k % 6)), f" {name} {q}", fontsize=7, color="0.5", va="bottom")
         ax.axhline(SUCCESS, color="0.5", lw=0.8)
         ax.set(yscale="log", title=f"κ = {kappa:g}", xlim=(1, 4.03), ylim=(1e-16, 10))
         below.set(yscale="log", xlabel="1/q, observations per degree of freedom")

@@ -216,6 +216,9 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     figure, axes = plt.subplots(1, 4, figsize=(17, 0.3 * len(solvers) + 2.2), layout="constrained", width_ratios=[1, 1, 1, 0.7])
 
     def panel(ax: Any, columns: list[str], value: Callable[[str, int], float], text: str, title: str, **style: Any) -> None:
@@ -229,7 +232,8 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
                 )
         ax.set_xticks(range(len(columns)), columns)
         ax.set_yticks(range(len(solvers)), solvers if ax is axes[0] else [])
-        ax.set_title(title, fontsize=10)
+        ax.set_title(title)
+        ax.grid(False)
 
     for ax, kappa in zip(axes, (10.0, 1e5), strict=False):
         mine = select(runs, map="recovery", kappa=kappa)

@@ -148,6 +148,9 @@ def _picture(found: dict, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     fig, ax = plt.subplots(figsize=(9, 4.2))
     shown = [m for m in METHODS[1:] if any(m in ratios(c) for c in found.values())]
     rng = np.random.default_rng(0)
@@ -155,15 +158,13 @@ def _picture(found: dict, path: Path) -> None:
         values = np.array([1 / ratios(c)[method] for c in found.values() if method in ratios(c)])
         values = np.clip(values, 0.5, 5)
         jitter = y + rng.uniform(-0.25, 0.25, len(values))
-        ax.scatter(values, jitter, s=12, alpha=0.6, c=np.where(values >= 1 / 1.02, "#2f6f9f", "#c0504d"))
-        ax.plot([np.exp(np.mean(np.log(values)))] * 2, [y - 0.35, y + 0.35], color="black", lw=1.5)
+        ax.scatter(values, jitter, s=12, alpha=0.6, color=np.where(values >= 1 / 1.02, "C0", "C1"))
+        ax.plot([np.exp(np.mean(np.log(values)))] * 2, [y - 0.35, y + 0.35], color="0.5", lw=2)
     ax.axvline(1, color="grey", lw=0.8)
     ax.set_xscale("log")
     ax.set_xticks([0.6, 0.8, 1, 1.25, 1.5, 2, 3, 5], ["0.6", "0.8", "1", "1.25", "1.5", "2", "3", "5+"])
     ax.minorticks_off()
     ax.set_yticks(range(len(shown)), shown)
     ax.set_xlabel("error of the peer over lorank's, one dot for each table and kind of gaps (bar: geometric mean)")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
     fig.tight_layout()
     fig.savefig(path, dpi=130)

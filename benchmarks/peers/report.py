@@ -149,6 +149,9 @@ def draw(found: list[Line], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     parts = groups(found)
     columns = max(len([1 for title, _, _ in parts if title == t]) for t in {title for title, _, _ in parts})
     rows = -(-len(parts) // columns)
@@ -158,16 +161,15 @@ def draw(found: list[Line], path: Path) -> None:
     for ax, (title, tol, group) in zip(axes.flat, parts, strict=False):
         for k, line in enumerate(reversed(group)):
             value = line.median if line.seconds else line.effort
-            colour = "#c1432e" if line.method == "lorank" else "#40607f"
-            ax.plot([value], [k], "o", color=colour, mfc=colour if line.seconds else "white", ms=7)
+            colour = "C1" if line.method == "lorank" else "C0"
+            ax.plot([value], [k], "o", color=colour, mfc=colour if line.seconds else "none", ms=7)
             label = f"{value:.2g} s" if line.seconds else f"not reached ({line.best:.0e})"
             ax.annotate(label, (value, k), (7, 0), textcoords="offset points", va="center", fontsize=8)
         ax.set_xscale("log")
         ax.set_yticks(range(len(group)), [line.method for line in reversed(group)], fontsize=9)
         ax.set_ylim(-0.6, len(group) - 0.4)
         ax.set_title(f"{title}\nto {float(tol):.0e}", fontsize=9)
-        ax.grid(axis="x", alpha=0.3)
-        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(False, axis="y")
     for ax in axes.flat[len(parts) :]:
         ax.set_visible(False)
     low, high = axes.flat[0].get_xlim()
@@ -188,6 +190,9 @@ def draw_bars(found: list[Line], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     parts = [(title, group) for title, tol, group in groups(found) if float(tol) == 1e-4]
     figure, axes = plt.subplots(
         1, len(parts), figsize=(3.5 * len(parts), 2.5), sharey=True, squeeze=False, layout="constrained"
@@ -197,15 +202,15 @@ def draw_bars(found: list[Line], path: Path) -> None:
         for k, name in enumerate(reversed(SHORT)):
             if (line := by_name.get(name)) is None:
                 continue
-            value, color = line.median if line.seconds else line.effort, "#c1432e" if name == "lorank" else "#40607f"
-            ax.barh(k, value, color=color if line.seconds else "white", edgecolor=color, ls="-" if line.seconds else "--")
+            value, color = line.median if line.seconds else line.effort, "C1" if name == "lorank" else "C0"
+            ax.barh(k, value, color=color if line.seconds else "none", edgecolor=color, ls="-" if line.seconds else "--")
             label = f"{value:.2g} s" if line.seconds else f"not reached in {value:.0f} s"
             ax.annotate(label, (value, k), (3, 0), textcoords="offset points", va="center", fontsize=7)
         ax.set_xscale("log")
         ax.set_yticks(range(len(SHORT)), list(reversed(SHORT)), fontsize=8)
         ax.set_title(title, fontsize=8)
         ax.set_xlim(0.1, 3e4)
-        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(False, axis="y")
     figure.supxlabel("seconds to a relative error of 1e-4, one thread each", fontsize=8)
     figure.savefig(path, dpi=110)
     plt.close(figure)
