@@ -168,6 +168,45 @@ def test_missing_entries_of_a_dense_tensor_are_nan():
     assert abs(result.X.to_dense() - a).max() < 1e-6
 
 
+def test_indices_without_observations_are_reported_and_zero():
+    full, truth = lr.datasets.random_tensor((20, 18, 16), 2, oversampling=15, seed=1)
+    assert "without observations" not in lr.solve(full, 2).status.advice
+    kept = full.indices[:, 0] != 3
+    result = lr.solve(lr.TensorCompletion(full.indices[kept], full.y[kept], (20, 18, 17)), 2)
+    assert result.converged
+    assert "0: 1 of mode 0 (the first is 3), 1 of mode 2 (the first is 16)." in result.status.advice
+    dense = result.X.to_dense()
+    assert not dense[3].any()
+    assert not dense[:, :, 16].any()
+    others = np.arange(20) != 3
+    assert abs(dense[others, :, :16] - truth.to_dense()[others]).max() < 1e-4
+
+
+def test_the_image_is_the_adjoint_of_the_gradient(case):
+    problem, X, *_ = case
+    G = problem.gradient(X)
+    xi = X.manifold.gradient(X, G, lr.geometry.Weights())
+    assert_close(problem.backend.inner(G.image(xi), G.dual), xi.inner(G))
+
+
+def test_what_needs_a_matrix_is_refused_by_name():
+    problem, _ = lr.datasets.random_tensor((20, 18, 16), 2)
+    with pytest.raises(lr.ParameterError, match=r"rank 'auto' needs .*TensorCompletion"):
+        lr.solve(problem, "auto")
+    for check in (lr.testing.dot_test, lambda model: lr.testing.check_gradient(model, rank=2)):
+        with pytest.raises(lr.ParameterError, match=r"problem needs a .*TensorCompletion"):
+            check(problem)
+
+
+@pytest.mark.needs("cuda")
+@pytest.mark.parametrize("n", [30, 320])  # unfoldings on the host, and on the device
+def test_a_device_gives_the_same_tensor(n):
+    problem, truth = lr.datasets.random_tensor((n, 25, 20), 2, oversampling=12, seed=1)
+    result = lr.solve(problem, 2, device="cuda")
+    assert result.converged
+    assert truth.distance(result.X.numpy()) < 1e-4 * truth.norm()
+
+
 def test_index_arrays_may_be_given_by_mode():
     problem, _ = lr.datasets.random_tensor((20, 18, 16), 2)
     again = lr.TensorCompletion(list(problem.indices.T), problem.y, problem.shape)

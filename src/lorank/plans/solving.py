@@ -198,7 +198,7 @@ def solve(
     unused = _empty_directions(problem, X, max(tol, ended.state.residual))
     if not unused and ended.status == "noise":
         unused = _unobserved_directions(problem, X, ended.state.residual)
-    remarks += ["" if loose is None else f"{loose}.", unused]
+    remarks += ["" if loose is None else f"{loose}.", problem.remark(), unused]
     status = _advised(ended, remarks, ending.doubt)
     if stop is None:
         outlying = "" if ending.outliers is not None else _outlying(problem, algorithm, ended.state, status)

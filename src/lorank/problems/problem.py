@@ -192,6 +192,10 @@ class Problem(ABC):
         """
         return X
 
+    def remark(self) -> str:
+        """A sentence on the measurements for results, such as entries that none of them determines; empty by default."""
+        return ""
+
     def fingerprint(self) -> str:
         """A hash of the measurements and of the operator, by which checkpoints recognise their problem."""
         found = hashlib.sha256()

@@ -155,6 +155,12 @@ class TensorCompletion(Problem):
                     )
         return super().check_rank(rank)
 
+    def remark(self) -> str:
+        """Which indices have no observations: their entries of X are 0."""
+        empty = [np.flatnonzero(self.backend.to_numpy(c) == 0) for c in self.counts()]
+        parts = [f"{len(k):,} of mode {mode} (the first is {k[0]})" for mode, k in enumerate(empty) if len(k)]
+        return f"Indices without observations, whose entries are 0: {', '.join(parts)}." if parts else ""
+
     def counts(self) -> tuple[Array, ...]:
         """Numbers of observations of each index, one array per mode."""
         ones = self.y * 0 + 1
