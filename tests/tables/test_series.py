@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lorank as lr
-from lorank.tables.series import block_folds, find_period, interpolate, run_lengths, seasonal, seasonal_profile
+from lorank.tables.series import block_folds, find_period, interpolate, on_grid, run_lengths, seasonal, seasonal_profile
 
 
 def plain_between(column, times, i):
@@ -73,3 +73,35 @@ def test_two_or_three_rows_of_one_column_are_filled(n):
     table = np.hstack([column, np.where(column == 1, np.nan, 3.0)])
     for time in (None, True):
         assert np.isfinite(lr.TableImputer(time=time).fit_transform(table)).all()
+
+
+def test_absent_rows_of_regular_times_are_inserted():
+    times = np.array([0.0, 1, 2, 4, 5, 6, 7, 8, 9]) * 86_400
+    table, grid, places = on_grid(np.arange(9.0)[:, None], times)
+    np.testing.assert_array_equal(table[:, 0], [0, 1, 2, np.nan, 3, 4, 5, 6, 7, 8])
+    np.testing.assert_array_equal(grid, np.arange(10.0) * 86_400)
+    np.testing.assert_array_equal(table[places, 0], np.arange(9.0))
+    months = np.cumsum([31, 28, 31, 61, 30, 31, 31, 30, 31, 30, 31.0])  # one is absent
+    assert len(on_grid(np.zeros((11, 1)), months)[1]) == 12
+    weekdays = np.array([day for day in range(70) if day % 7 < 5], float)
+    irregular = np.cumsum(np.random.default_rng(0).uniform(0.5, 1.5, 50))
+    for rows in (np.arange(20.0), weekdays, irregular):
+        assert on_grid(rows[:, None], rows)[1] is rows
+
+
+def test_a_season_keeps_step_where_dates_are_absent():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(3)
+    t = np.arange(200)
+    y = 0.02 * t + 2 * np.sin(2 * np.pi * t / 7) + 0.1 * rng.standard_normal(200)
+    hidden = np.zeros(200, bool)
+    hidden[[30, 31, 32, 90, 91, 92, 150, 151, 152]] = True
+    present = rng.random(200) < 0.9
+    present[hidden] = True
+    frame = pandas.DataFrame({"y": np.where(hidden, np.nan, y)}, pandas.date_range("2024-01-01", periods=200))[present]
+    imputer = lr.TableImputer(time=True).fit(frame)
+    assert imputer.period_ == 7
+    filled = imputer.transform(frame)["y"].to_numpy()
+    assert len(filled) == present.sum()
+    assert np.abs(filled - y[present])[hidden[present]].max() < 0.6  # the season's amplitude is 2
+    assert imputer.quality_[0] < 0.3

@@ -30,7 +30,7 @@ from .columns import (
     with_indicators,
 )
 from .low_rank import fit_low_rank
-from .series import find_period, typical_step
+from .series import find_period, on_grid, typical_step
 from .series_model import SeriesModel, fit_series
 from .structural import MAX_PERIOD, select_period
 from .table_model import fit_table
@@ -62,6 +62,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         their own.
     period : "auto" or int
         Period of the season of a time series, in rows, such as 12 for months; 0 for none. ``"auto"`` (the default) finds it.
+        Rows absent from otherwise regular times count, if they are at most a quarter as many as the others.
     refine : "auto", "trees" or "none"
         Nonlinear corrections. ``"auto"`` (the default) tries kernel ridge regression and, in tables of 100 to 999 rows and not
         too many columns, randomized trees (seconds); ``"trees"`` tries both in any table; ``"none"`` omits both.
@@ -428,6 +429,7 @@ class TableImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     @staticmethod
     def _select_period(table: np.ndarray, times: np.ndarray, zeros: np.ndarray) -> int:
         """By likelihood for a single series; by autocorrelation for several and for seasons that are too long for that."""
+        table, times, _ = on_grid(table, times)
         if table.shape[1] > 1:
             return find_period(table, times)
         period = select_period(table[:, 0], np.diff(times) / typical_step(times), float(zeros[0]))

@@ -13,6 +13,8 @@ MAX_HIDDEN = 0.15  # share of a column in one fold
 SHORT_GAP = 4  # rows: where gaps are no longer on average, fewer cells are held out, so that their neighbors stay observed
 MIN_HIDDEN_ROWS = 15  # of a fold, up to MAX_HIDDEN
 PLACES = 4  # tried for each run of a fold
+MAX_ABSENT = 0.25  # rows absent from a regular grid of times, as a share of those present, up to which they are inserted
+MAX_OFF_GRID = 0.2  # steps by which times are apart from whole steps: months are 28 to 31 days
 
 
 def with_neighbors(table: np.ndarray, times: np.ndarray, period: int) -> np.ndarray:
@@ -186,6 +188,28 @@ def _hide_runs(
         part = fold[at : at + length, cols]
         fold[at : at + length, cols] = np.where(part == NO_FOLD, k, part)
         hidden, tries = hidden + length, tries + 1
+
+
+def on_grid(table: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The table and times with a row of missing values for each absent time, and the places of its own rows.
+
+    Without them a season would get out of step. Where times are irregular, or many are absent (weekends), nothing is
+    inserted.
+    """
+    steps = np.diff(times) / typical_step(times)
+    whole = np.rint(steps)
+    absent = int((whole - 1).sum())
+    if not 0 < absent <= MAX_ABSENT * len(times) or whole.min() < 1 or np.abs(steps - whole).max() > MAX_OFF_GRID:
+        return table, times, np.arange(len(times))
+    at = np.concatenate([[0], np.cumsum(whole)]).astype(int)
+    return inserted(table, at, np.nan), np.interp(np.arange(at[-1] + 1), at, times), at
+
+
+def inserted(rows: np.ndarray, at: np.ndarray, value: float) -> np.ndarray:
+    """The rows at these places, and the value in all others."""
+    found = np.full((int(at[-1]) + 1, *rows.shape[1:]), value, rows.dtype)
+    found[at] = rows
+    return found
 
 
 def typical_step(times: np.ndarray) -> float:

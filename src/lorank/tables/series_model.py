@@ -16,8 +16,19 @@ from .block_gaps import BlockGapModel, block_gap_passes, empty_rows, find_season
 from .factor_analysis import FactorAnalysis
 from .gaussian import Gaussian
 from .linear import LinearModel
+from .missingness import NO_FOLD
 from .patterns import find_patterns
-from .series import block_folds, interpolate, run_lengths, seasonal, seasonal_profile, typical_step, with_neighbors
+from .series import (
+    block_folds,
+    inserted,
+    interpolate,
+    on_grid,
+    run_lengths,
+    seasonal,
+    seasonal_profile,
+    typical_step,
+    with_neighbors,
+)
 from .smoother import fit_smoother
 from .stacking import (
     DISTANCE_EDGES,
@@ -59,6 +70,7 @@ class SeriesModel:
     def fill(self, table: np.ndarray, times: np.ndarray | None, spread: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The filled table, and the standard deviations of its missing values."""
         assert times is not None
+        table, times, at = on_grid(table, times)
         missing = np.isnan(table)
         found, classes = _predictions(table, times, self.across, self.along, self.structural, self.period)
         filled = stack(found, classes, self.weights)
@@ -68,7 +80,7 @@ class SeriesModel:
             more = season_predictions(table, times, found[LINE], self.period, self.block_gaps.season)
             there = np.stack([*found, *more])[:, empty]
             filled[empty], deviation[empty] = self.block_gaps.fill(there, classes[empty])
-        return np.where(missing, filled, table), np.where(missing, deviation, 0.0)
+        return np.where(missing, filled, table)[at], np.where(missing, deviation, 0.0)[at]
 
     def bounds(self, missing: np.ndarray, coverage: float) -> tuple[np.ndarray, np.ndarray]:
         """Ends of prediction intervals in standard deviations: two (n, d) arrays."""
@@ -101,10 +113,12 @@ def fit_series(
 
     ``zeros`` are the standardized values of 0. Returns the model and its held-out errors, nan at cells that were not held out.
     """
-    n, d = table.shape
     missing = np.isnan(table)
     passes = block_gap_passes(missing, rng)
     fold = block_folds(missing, FOLDS, rng, empty_rows(missing) if passes else None)
+    table, times, places = on_grid(table, times)
+    fold, passes = inserted(fold, places, NO_FOLD), [inserted(hidden, places, False) for hidden in passes]
+    n, d = table.shape
     wide = with_neighbors(table, times, period)
     linears, many_rows = fit_linears(table, fold == 0, None)
     across = linears[0]
@@ -137,7 +151,7 @@ def fit_series(
     calibration = Calibration.of(errors, spread[classes, np.arange(d)], inflation)
     model = SeriesModel(across, along, structural, period, weights, spread, calibration)
     if not passes:
-        return model, errors
+        return model, errors[places]
     season = find_season(table, period)
 
     def predict_empty(hidden: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +159,7 @@ def fit_series(
         more = season_predictions(hidden, times, predictions[LINE], period, season)
         return np.stack([*predictions, *more]), distance
 
-    return replace(model, block_gaps=fit_block_gaps(table, passes, predict_empty, season, inflation)), errors
+    return replace(model, block_gaps=fit_block_gaps(table, passes, predict_empty, season, inflation)), errors[places]
 
 
 def _predictions(
