@@ -252,7 +252,7 @@ def test_too_little_memory_is_refused_before_allocation(monkeypatch, easy):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rows": [0, -1, 1]}, r"rows\[1\] = -1 is no index: negative"),
+        ({"rows": [0, -1, 1]}, r"rows\[1\] = -1 is not an index: negative"),
         ({"cols": [0, 5, 1]}, r"cols\[1\] = 5 is outside 0 \.\. 2"),
         ({"rows": [0.5, 1, 1]}, "rows\\[0\\] = .* is not a whole number"),
         ({"values": [1.0, float("nan"), 2.0]}, r"values\[1\] = nan \(row 1, column 2\) is not finite"),

@@ -172,7 +172,7 @@ def test_recommend_leaves_out_what_was_seen(folder):
     assert [one["prediction"] for one in by_rating] == sorted((one["prediction"] for one in by_rating), reverse=True)
     assert "movie" in run("recommend", folder / "m.lorank", "--row", "u5").stdout
     wrong = run("recommend", folder / "m.lorank", "--row", "u99")
-    assert (wrong.exit_code, "no row of the model" in wrong.stderr) == (1, True)
+    assert (wrong.exit_code, "is not in the model" in wrong.stderr) == (1, True)
 
 
 def test_diagnose_and_inspect(folder):
@@ -225,7 +225,7 @@ def test_impute_reads_dates(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["complete", "bad.csv", "-o", "m.lorank"], 1, "line 3, column 'rating': 'x' is no number"),
+        (["complete", "bad.csv", "-o", "m.lorank"], 1, "line 3, column 'rating': 'x' is not a number"),
         (["complete", "none.csv"], 1, "none.csv does not exist"),
         (["complete", "good.csv", "none.csv"], 1, "none.csv does not exist"),
         (["complete", "good.csv", "--row", "User"], 1, "Did you mean 'user'"),
@@ -257,7 +257,7 @@ def test_impute_reads_dates(tmp_path):
         (["impute", "good.csv", "-o", "o.csv", "--refine", "tree"], 2, "Did you mean 'trees'"),
         (["impute", "good.csv", "bad.csv", "-o", "o.csv"], 2, "impute takes one file"),
         (["evaluate", "good.csv", "bad.csv"], 2, "evaluate takes one file"),
-        (["inspect", "good.csv"], 1, "good.csv is no model"),
+        (["inspect", "good.csv"], 1, "good.csv is not a model"),
         (["diagnose", "bad.csv"], 1, "line 3"),
         (["diagnose", "good.csv", "--rank", "0"], 2, "--rank must be"),
         (["complete"], 2, "Missing argument"),

@@ -215,6 +215,41 @@ def test_ctrl_c_after_the_fit_keeps_the_model(place, tmp_path, monkeypatch, name
     done("recommend", out, "--row", "ben", "-n", 2)
 
 
+def test_the_ranking_model_can_be_left_out_of_complete(place, tmp_path):
+    out = tmp_path / "m.lorank"
+    said = done("complete", place / "r.csv", *QUICK, "-o", out, "--no-ranking")
+    assert "ranking" not in said.stderr
+    assert lr.load(out).state_.ranking is None
+    done("predict", out, place / "r.csv", "-o", tmp_path / "p.csv")
+    assert "fitting the ranking model" in done("recommend", out, "--row", "ben", "-n", 2).stderr
+
+
+def test_an_order_that_was_not_selected_is_refused_with_those_there_are(place):
+    there = lr.load(place / "m.lorank").state_.ranking.orders
+    for order in {"affinity", "similarity", "popularity"} - set(there):
+        said = refused("recommend", place / "m.lorank", "--row", "ben", "--order-by", order, code=2)
+        assert f"--order-by must be one of 'auto', {', '.join(map(repr, there))}" in said
+    assert set(there) < {"affinity", "similarity", "popularity"}
+
+
+def test_rank_0_is_explained(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs, path = np.argwhere(rng.random((40, 30)) < 0.3), tmp_path / "noise.csv"
+    lines = [f"u{i},i{j},{v:.3f}" for (i, j), v in zip(pairs, rng.standard_normal(len(pairs)), strict=True)]
+    path.write_text("user,item,rating\n" + "\n".join(lines) + "\n")
+    assert "rank 0 (biases only), " in done("complete", path).stdout
+
+
+def test_hours_get_the_advice_to_take_logarithms(tmp_path):
+    rng = np.random.default_rng(0)
+    pairs, path = np.argwhere(rng.random((80, 50)) < 0.5), tmp_path / "hours.csv"
+    lines = [f"u{i},i{j},{v:.3f}" for (i, j), v in zip(pairs, rng.lognormal(1, 2, len(pairs)), strict=True)]
+    path.write_text("user,game,hours\n" + "\n".join(lines) + "\n")
+    said = done("complete", path, *QUICK).stderr
+    assert "log1p" in said
+    assert "--loss robust" not in said
+
+
 def test_quiet_and_verbose(place, tmp_path):
     fit = ("complete", place / "r.csv", *QUICK, "-o", tmp_path / "m.lorank")
     assert done(*fit, "--quiet").stderr == ""

@@ -58,12 +58,12 @@ def test_the_same_ratings(tmp_path, name, content):
         ("r.csv", "sep=,\n" + GOOD, "sep="),
         ("r.csv", "# made today\n" + GOOD, "comment"),
         ("r.csv", GOOD.replace("user,item", "user,user"), "two columns are called 'user'"),
-        ("r.csv", GOOD.replace(",5", ",5 stars"), "line 3, column 'rating': '5 stars' is no number; write the number alone"),
-        ("r.csv", GOOD.replace(",5", ",50%"), "'50%' is no number; write the number alone"),
-        ("r.csv", GOOD.replace(",5", ',"2,5"'), "'2,5' is no number; numbers need decimal points"),
-        ("r.csv", GOOD.replace(",5", ',"1,000.5"'), "'1,000.5' is no number; write it without commas"),
-        ("r.csv", GOOD.replace(",5", ",NULL"), "'NULL' is no number; leave out lines without a value"),
-        ("r.csv", GOOD.replace(",5", ",inf"), "line 3, column 'rating': 'inf' is no number"),
+        ("r.csv", GOOD.replace(",5", ",5 stars"), "line 3, column 'rating': '5 stars' is not a number; write the number alone"),
+        ("r.csv", GOOD.replace(",5", ",50%"), "'50%' is not a number; write the number alone"),
+        ("r.csv", GOOD.replace(",5", ',"2,5"'), "'2,5' is not a number; numbers need decimal points"),
+        ("r.csv", GOOD.replace(",5", ',"1,000.5"'), "'1,000.5' is not a number; write it without commas"),
+        ("r.csv", GOOD.replace(",5", ",NULL"), "'NULL' is not a number; leave out lines without a value"),
+        ("r.csv", GOOD.replace(",5", ",inf"), "line 3, column 'rating': 'inf' is not a number"),
         ("r.csv", GOOD.replace(",5", ","), "line 3, column 'rating': empty; leave out lines without a value"),
         ("r.csv", GOOD.replace("ben,x", ",x"), "line 3, column 'user': empty"),
         ("r.csv", GOOD + '"ben,x,3\nanna,y,2\n', "line 6: a quotation mark"),
@@ -152,9 +152,12 @@ def test_gaps_as_programs_write_them(tmp_path, gap):
     [
         (
             "a,b\n1,2\nmissing,4\n3,6\n",
-            "line 3, column 'a': 'missing' is no number",
+            "line 3, column 'a': 'missing' is not a number",
         ),
-        ("a\n" + "\n".join(f"€{k}" for k in range(60)) + "\n", "numbers or categories: '€0' in column 'a' is no number; write"),
+        (
+            "a\n" + "\n".join(f"€{k}" for k in range(60)) + "\n",
+            "numbers or categories: '€0' in column 'a' is not a number; write",
+        ),
         ("a,b\n1,2\n", "has one row"),
         ("sep=;\na;b\n1;2\n", "sep="),
         ('[{"a": 1}, {"a": 2}]', "is JSON"),
@@ -218,7 +221,7 @@ def test_a_table_is_no_model(model):
     for arguments in (("inspect",), ("recommend", "--row", "1"), ("serve",)):
         said = run(arguments[0], model / "r.csv", *arguments[1:])
         assert said.exit_code == 1
-        assert "r.csv is no model" in said.stderr or "lorank[serve]" in said.stderr
+        assert "r.csv is not a model" in said.stderr or "lorank[serve]" in said.stderr
 
 
 @pytest.mark.parametrize(

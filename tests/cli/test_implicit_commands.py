@@ -94,7 +94,7 @@ def test_what_is_refused(place, tmp_path):
     path = place[0]
     assert "--order-by rating is for" in refused("recommend", path / "m.lorank", "--row", "u03", "--order-by", "rating", code=2)
     assert "--loss is for ratings" in refused("complete", "--implicit", path / "clicks.csv", "--loss", "huber", code=2)
-    assert "no user of the model" in refused("recommend", path / "m.lorank", "--row", "nobody")
+    assert "user 'nobody' is not in the model" in refused("recommend", path / "m.lorank", "--row", "nobody")
     assert "holds partitions already" in refused(
         "complete", "--implicit", path / "clicks.csv", "--partitions-dir", path / "parts", code=2
     )

@@ -196,7 +196,7 @@ def bad_empty(frame, place):
 
 def bad_bytes(frame, place):
     (place / "part-2.parquet").write_bytes(b"PAR1 and no more")
-    return r"part-2\.parquet is no Parquet file"
+    return r"part-2\.parquet is not a Parquet file"
 
 
 def bad_size(frame, place):

@@ -37,8 +37,8 @@ def test_numbers_gaps_and_the_rest(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("a,b\n1,2\n2,2\nx,3\n", r"line 4, column 'a': 'x' is no number"),
-        ("a,b\n1,2\n2,2\ninf,3\n", r"line 4, column 'a': 'inf' is no number"),
+        ("a,b\n1,2\n2,2\nx,3\n", r"line 4, column 'a': 'x' is not a number"),
+        ("a,b\n1,2\n2,2\ninf,3\n", r"line 4, column 'a': 'inf' is not a number"),
         ("a,b\n", "no rows"),
         ("a,b\n1,2,3\n", "line 2: 3 fields"),
         ("", "is empty"),

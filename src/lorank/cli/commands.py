@@ -15,7 +15,7 @@ from .options import COLUMNS, OUTPUT, Col, Columns, Header, Report, Row, check_w
 from .output import MODEL, PAGE, TABLE, check_output_path
 from .sources import File, PartitionOptions, Partitions, Source, choose_source
 
-ORDERS = ("affinity", "popularity", "rating")
+ORDERS = ("affinity", "similarity", "popularity", "rating")
 SERVE_NEEDS = ("starlette", "uvicorn")
 
 Files = Annotated[
@@ -44,6 +44,14 @@ def complete(
             help="Column of exposures (with --loss poisson); the model predicts rates.",
         ),
     ] = None,
+    ranking: Annotated[
+        bool,
+        flag(
+            "--ranking/--no-ranking",
+            panel=OUTPUT,
+            help="Whether the model file gets the ranking model; without it, recommend fits one each time.",
+        ),
+    ] = True,
     out: Annotated[
         Path | None, option("-o", "--out", panel=OUTPUT, metavar="FILE", help="Write the model to this .lorank file.")
     ] = None,
@@ -81,7 +89,7 @@ def complete(
     source: Source = Partitions(files, columns.names, columns.header, large, implicit=True)
     if not fit.implicit:
         source = choose_source(files, columns.names, large, exposure, columns.header)
-    return driver.complete(source, dataclasses.replace(fit, exposure=exposure).estimator(), out, report)
+    return driver.complete(source, dataclasses.replace(fit, exposure=exposure).estimator(), out, report, ranking)
 
 
 @command
@@ -130,7 +138,8 @@ def recommend(
             "--order-by",
             metavar="NAME",
             words=ORDERS,
-            help="affinity, popularity or rating (predicted); by default the order that found most on held-out lists.",
+            help="affinity, similarity, popularity or rating (predicted), of which a model has those that were selected; by "
+            "default the order that found most on held-out lists.",
         ),
     ] = None,
     include_seen: Annotated[bool, flag("--include-seen", help="Include columns that the row has observed.")] = False,

@@ -36,8 +36,8 @@ SUFFICIENT = 2.0  # observations per degree of freedom, without which a model de
 
 
 @one_blas_thread
-def complete(source: Source, estimator: Estimator, out: Path | None, report: Path | None) -> Outcome:
-    """Fit a model; write it and a report about it."""
+def complete(source: Source, estimator: Estimator, out: Path | None, report: Path | None, ranking: bool = True) -> Outcome:
+    """Fit a model, with its ranking model; write it and a report about it."""
     estimator.check(source, report)
     begin = time.perf_counter()
     fit = estimator.fit(source)
@@ -47,7 +47,7 @@ def complete(source: Source, estimator: Estimator, out: Path | None, report: Pat
     early = estimator.model.status_ == "interrupted"
     stopped = early
     if out is not None:
-        if fit.data is not None:
+        if fit.data is not None and ranking:
             stopped = stopped or not _finished(estimator.prepare_ranking)  # recommend can do that later
         estimator.model.save(out)
         summary["model"] = str(out)
@@ -179,7 +179,7 @@ def recommend(estimator: Estimator, row: str, options: RecommendOptions) -> Outc
     at = positions_of(np.array([row]), known)
     if at[0] == len(known):
         hint = near_ids(row, known) or ": lorank inspect shows some ids"
-        raise ValueError(f"{row!r} is no {estimator.thing} of the model{hint}")
+        raise ValueError(f"{estimator.thing} {row!r} is not in the model{hint}")
     if options.order != "rating":
         estimator.prepare_ranking()
     order = options.order or estimator.model.order_

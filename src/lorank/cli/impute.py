@@ -177,7 +177,7 @@ def fill(
     used = [column.name for column in drawn]
     if not used:
         name, cell = next(((c.name, c.drop_nulls()[0]) for c in sample if len(c.drop_nulls())), ("", ""))
-        reason = f": {cell!r} in column {name!r} is no number; write numbers alone, with a decimal point" if cell else ""
+        reason = f": {cell!r} in column {name!r} is not a number; write numbers alone, with a decimal point" if cell else ""
         raise FileError(f"{file} has no column of numbers or categories{reason}")
     gaps = 0
     with progress("filling"), table.writing(out) as write:

@@ -53,7 +53,7 @@ def check_not_table(path: Path) -> None:
     """Raise a FileError if the path of a model is a table."""
     if path.is_file() and path.suffix.lower() in (*TABLE, ".txt", ".gz", ".xlsx", ".xls", ".ods"):
         raise FileError(
-            f"{path} is no model: lorank complete writes models. The model comes first, as in lorank predict model.lorank "
+            f"{path} is not a model: lorank complete writes models. The model comes first, as in lorank predict model.lorank "
             "pairs.csv"
         ) from None
 

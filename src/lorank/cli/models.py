@@ -119,7 +119,8 @@ class Ratings:
         model, summary = self.model, summarize(self.model) | more
         strength, loss = model.regularization_, self.options.loss
         strength = strength if isinstance(strength, str) else f"{strength:.3g}"
-        about = f"rank {model.rank_}, regularization {strength}, {counted(model.n_iter_, 'sweep')}"
+        rank = f"rank {model.rank_}" if model.rank_ else "rank 0 (biases only)"
+        about = f"{rank}, regularization {strength}, {counted(model.n_iter_, 'sweep')}"
         found = [str(model.diagnosis_), about + ("" if loss == "squares" else f", loss {loss}")]
         if model.outliers_ is not None:
             summary["outliers"] = int(model.outliers_.sum())
@@ -206,7 +207,7 @@ class Ratings:
         ----------
         rows : (k,) integer array
         n : int
-        order : {"affinity", "popularity", "rating"}, optional
+        order : {"affinity", "similarity", "popularity", "rating"}, optional
             By default the order that was selected on held-out lists.
         include_seen : bool
         seen : (indptr, indices), optional

@@ -239,7 +239,7 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
     try:
         content = manifest.read_bytes()
     except OSError:
-        what = f"it has no {MANIFEST}" if path.is_dir() else "it is no folder"
+        what = f"it has no {MANIFEST}" if path.is_dir() else "it is not a folder"
         raise FileError(f"{path} is not a folder of partitions: {what}. See save_partitions") from None
     try:
         found = json.loads(content)

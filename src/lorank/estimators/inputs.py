@@ -282,7 +282,7 @@ def check_pairs(X: Any) -> np.ndarray:
         a = number
     if a.size and a.min() < 0:
         i, j = np.argwhere(a < 0)[0]
-        raise ValueError(f"Negative values in data: X[{i}, {j}] = {a[i, j]} is no index; rows and columns count from 0")
+        raise ValueError(f"Negative values in data: X[{i}, {j}] = {a[i, j]} is not an index; rows and columns count from 0")
     if a.size and a.max() >= 2**31 - 1:
         raise ValueError(f"index {a.max()} is too large: map ids to 0 .. n-1 first, e.g. with numpy.unique")
     return np.asarray(a, dtype=np.int64)
@@ -361,7 +361,7 @@ def _array(a: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(a)
     except (TypeError, ValueError) as error:  # rows of different lengths
-        raise ParameterError(name, f"is no array: {error}") from None
+        raise ParameterError(name, f"is not an array: {error}") from None
 
 
 def _check_masked(a: Any, name: str) -> None:

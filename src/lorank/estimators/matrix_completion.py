@@ -31,8 +31,8 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
     Parameters
     ----------
     rank : int or "auto"
-        Number of factors. ``"auto"`` begins at the number of components that stand out from noise (``spectrum_``), and tries
-        larger and smaller ones on held-out observations.
+        Number of factors; 0 for biases only. ``"auto"`` begins at the number of components that stand out from noise
+        (``spectrum_``), and tries larger and smaller ones on held-out observations.
     regularization : float, "learned" or "auto"
         Regularization of the factors. A number multiplies ``penalty``. ``"learned"`` estimates priors of the factors and the
         noise of each row and column by variational Bayes. ``"auto"`` compares both on held-out observations; from 300,000
@@ -98,6 +98,7 @@ class MatrixCompletion(RecommendationMixin, RegressorMixin, BaseEstimator):
         Fitted factors; ``row_factors_ @ col_factors_.T`` is the matrix without mean and biases. With ``nonnegative=True`` they
         are nonnegative, the largest part first.
     rank_ : int
+        0 where factors do not predict better than biases alone.
     regularization_ : float or "learned"
     n_iter_ : int
     status_ : Status

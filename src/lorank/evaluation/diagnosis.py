@@ -208,7 +208,7 @@ def diagnose(problem: Any, rank: int = 1, *, duplicates: int = 0, fit: Result | 
         try:
             a = np.asarray(problem)
         except (TypeError, ValueError) as error:
-            raise ParameterError("problem", f"is no array: {error}") from None
+            raise ParameterError("problem", f"is not an array: {error}") from None
         if a.ndim == 2 and a.shape[1] == 2 and a.dtype.kind in "iu":
             if not len(a):
                 raise ValueError("no observations: the array of pairs is empty")

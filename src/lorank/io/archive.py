@@ -205,7 +205,7 @@ def read_archive(path: str | os.PathLike[str], kind: str | None = None) -> tuple
             try:
                 arrays[name[:-4]] = _read_array(content)
             except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError, OverflowError) as error:
-                raise FileError(f"{path} is damaged: {name} is no array of numbers ({error})") from None
+                raise FileError(f"{path} is damaged: {name} is not an array of numbers ({error})") from None
     return header["kind"], header["meta"], arrays
 
 

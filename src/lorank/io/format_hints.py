@@ -67,7 +67,7 @@ def check_is_text(path: Path) -> None:
 
 
 def number_hint(cell: str) -> str:
-    """A remedy for a cell that is no number, as the end of a message."""
+    """A remedy for a cell that is not a number, as the end of a message."""
     cell = cell.strip()
     if re.match(THOUSANDS, cell):
         decimal = "" if "." in cell or cell.count(",") > 1 else f" ({cell.replace(',', '.')} if it is a decimal one)"

@@ -265,7 +265,7 @@ def schema_of(file: Path, header: bool | None = None) -> dict[str, Any]:
     try:
         return dict(pl.scan_parquet(file, glob=False).collect_schema())
     except (pl.exceptions.PanicException, Exception) as error:
-        raise FileError(f"{file} is no Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
+        raise FileError(f"{file} is not a Parquet file, or a damaged one: {str(error).splitlines()[0]}") from None
 
 
 def _batches(lazy: Any, file: Path) -> Iterator[Any]:

@@ -225,7 +225,7 @@ def _stripped(block: Any, name: str) -> Any:
 
 
 def _raise_not_number(path: Path, layout: Layout, name: str) -> None:
-    """Raise a FileError with the first cell of a numeric column that is no number."""
+    """Raise a FileError with the first cell of a numeric column that is not a number."""
     at, skip = layout.names.index(name), layout.header
     for line, record in records(path, layout.separator):
         if skip:
@@ -235,8 +235,8 @@ def _raise_not_number(path: Path, layout: Layout, name: str) -> None:
         if cell.lower() not in MISSING and parse_number(cell) is None:
             why = number_hint(cell) if re.match(DECIMAL_COMMA, cell) else ", but other cells of this column are"
             why += "" if re.search("[0-9]", cell) else "; if the value is missing, leave the cell empty"
-            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is no number{why}")
-    raise FileError(f"{path}, column {name!r}: some cells are no numbers, but others are")
+            raise FileError(f"{path}, line {line}, column {name!r}: {cell!r} is not a number{why}")
+    raise FileError(f"{path}, column {name!r}: some cells are not numbers, but others are")
 
 
 @contextmanager

@@ -188,7 +188,7 @@ def _what_is_wrong(cell: str, kind: str) -> str:
     if kind == "truth" and cell.strip().lower() not in TRUTH:
         return "is neither true nor false, as the values above it are"
     if kind == "number" and parse_number(cell) is None:
-        return f"is no number{number_hint(cell)}"
+        return f"is not a number{number_hint(cell)}"
     return ""
 
 

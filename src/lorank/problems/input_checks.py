@@ -139,7 +139,7 @@ def index_array(a: Any, name: str) -> Array:
         k = backend.first_true((a < 0) | (a >= LIMIT))
         hint = "negative indices are not wrapped" if a[k] < 0 else f"at most {LIMIT:,} rows and columns"
         shown = float(a[k]) if dtype.kind == "f" and a[k] > 2**53 else int(a[k])
-        raise ValueError(f"{name}[{k}] = {shown} is no index: {hint}")
+        raise ValueError(f"{name}[{k}] = {shown} is not an index: {hint}")
     return a if dtype in (np.int32, np.int64) and dtype.isnative else backend.astype(a, np.int64)
 
 

@@ -264,7 +264,7 @@ def _cells(X: Any, k: int) -> tuple[Any, str, list[Any]]:
 
 
 def _as_numbers(cells: list[Any]) -> tuple[np.ndarray, str, list[Any]] | None:
-    """Numbers of an object column; None where a cell is no number, or all are missing."""
+    """Numbers of an object column; None where a cell is not a number, or all are missing."""
     known = [cell for cell in cells if not _is_missing(cell)]
     if not known or not all(isinstance(cell, Real) and not isinstance(cell, bool) for cell in known):
         return None
