@@ -218,12 +218,6 @@ def test_sweeps_are_refused_for_tucker_tensors():
         lr.solve(problem, 2, lr.tensors.TrainALS())
 
 
-def test_the_rank_search_is_refused():
-    problem, _ = lr.datasets.random_tensor((8,) * 4, 2, format="train")
-    with pytest.raises(lr.ParameterError, match="'auto' needs"):
-        lr.solve(problem, "auto")
-
-
 def test_indices_without_observations_are_named():
     problem, _ = lr.datasets.random_tensor((8,) * 4, 2, format="train")
     kept = problem.indices[:, 2] != 5

@@ -23,12 +23,13 @@ from ..loop.state import State
 from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, RelativeResidual, Rule, Stall
 from ..losses.residual_tails import outlier_share
 from ..problems import Completion, Problem
-from ..problems.capabilities import HasEstimate, HasObservations, TightFrame, require, supports
+from ..problems.capabilities import HasEstimate, HasInitialPoint, HasObservations, HasSplit, TightFrame, require, supports
 from ..problems.observed_core import observed_shares, undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import Found, describe_path, find_rank
 from .registry import default_start, resolve_solver
+from .tensor_rank import find_tensor_rank
 
 
 def _are_callbacks(callbacks: Any) -> bool:
@@ -78,7 +79,7 @@ def solve(
         One number per mode for tensors; by default 1 for phase retrieval, and needed otherwise. ``"auto"`` begins with the
         number of components that stand out from noise (``result.spectrum``) and compares neighbouring ranks by the residual or,
         for noisy data, by the error on held-out measurements; then all measurements are fitted. ``result.rank_path`` lists the
-        ranks.
+        ranks. For tensors it is one number for all modes.
     solver : str or Solver
         ``"auto"`` or another name of :func:`lorank.solvers.families`, such as ``"rcg"``, ``"r3mc"``, ``"gauss-newton"``,
         ``"prgd"`` or ``"niht"`` (case-insensitive), or an object such as ``RGD(RowColumn(), Constant(0.7))``.
@@ -155,7 +156,10 @@ def solve(
     clock, found = Timer(), Found(rank)  # type: ignore[arg-type]
     if isinstance(rank, str) and rank == "auto":
         inside, oversampling = algorithm.rank_search(problem)
-        found = find_rank(inside, tol, np.random.default_rng(seed), oversampling)
+        if _is_tensor(inside):
+            found = find_tensor_rank(inside, tol, np.random.default_rng(seed), algorithm)
+        else:
+            found = find_rank(inside, tol, np.random.default_rng(seed), oversampling)
         if found.interrupted is not None:
             return _without_run(problem, found.interrupted, INTERRUPTED, algorithm, clock, found)
         algorithm = resolve_solver(solver, problem, found.rank)
@@ -194,7 +198,7 @@ def solve(
             keeper.write(problem, X, ended.n_iter, ended.state.residual)
     loose = undetermined(problem, X.rank) if isinstance(problem, Completion) else None
     ending, G = algorithm.finish(problem, X, ended), ended.state.gradient
-    remarks = ["" if checked is None else checked.warning, describe_path(found, r, tol)]
+    remarks = ["" if checked is None else checked.warning, describe_path(found, found.rank, tol)]
     unused = _empty_directions(problem, X, max(tol, ended.state.residual))
     if not unused and ended.status == "noise":
         unused = _unobserved_directions(problem, X, ended.state.residual)
@@ -219,6 +223,11 @@ def solve(
         undetermined=loose,
         spectrum=found.spectrum,
     )
+
+
+def _is_tensor(problem: Problem) -> bool:
+    """Whether ranks are tried one after the other, from the initial points of the model."""
+    return not supports(problem, FixedRankManifold) and supports(problem, HasSplit) and supports(problem, HasInitialPoint)
 
 
 def _first_point(problem: Problem, begin: Any, rank: Any, rng: np.random.Generator) -> Any:
