@@ -234,7 +234,7 @@ def page(facts: list[str], body: list[tuple[str, str, list[Line]]]) -> str:
     out = ["<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'>"]
     out += [f"<title>lorank and its peers</title><style>{STYLE}</style><h1>lorank and its peers</h1><ul>"]
     out += [f"<li>{html.escape(fact)}" for fact in facts]
-    out += ["</ul><p>Bars are logarithmic; dashed ones did not get there."]
+    out += ["</ul><p>Bars are logarithmic; dashed ones did not reach the error."]
     for title, tol, group in body:
         out += [f"<h2>{html.escape(title)}, to {float(tol):.0e}</h2><div class=scroll><table><tr>"]
         out += [f"<th>{name}" for name in ("method", "", *HEAD[1:])]
