@@ -195,7 +195,7 @@ def test_a_file_without_experiments_is_refused(tmp_path):
         load_file(tmp_path / "empty.py")
     invoked = typer.CliRunner().invoke(build_app(), ["bench", str(tmp_path / "none.py")])
     assert invoked.exit_code == 1
-    assert "none.py: no such file" in invoked.output
+    assert "none.py does not exist" in invoked.output
 
 
 def test_experiments_of_a_file_can_be_sent_to_other_processes(tmp_path):

@@ -67,7 +67,7 @@ def test_bad_options_are_one_line(arguments, message, tmp_path):
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
+    assert result.stderr.startswith("lorank: ")
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
 

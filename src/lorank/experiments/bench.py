@@ -306,7 +306,7 @@ def load_file(path: str | os.PathLike[str]) -> list[Experiment]:
     """
     source = Path(path).resolve()
     if not source.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
+        raise FileNotFoundError(f"{path} does not exist")
     name = MODULE + source.stem
     spec = importlib.util.spec_from_file_location(name, source)
     if spec is None or spec.loader is None:

@@ -59,9 +59,9 @@ def run_command(action: Callable[[Any], Iterable[object]], again: str) -> int:
         say("interrupted", f"finished runs are stored; resume with: {again}", "yellow")
         return INTERRUPTED
     except MemoryError:
-        say("error", f"not enough memory; finished runs are stored. Resume with: {again}", "red")
+        say("lorank", f"not enough memory; finished runs are stored. Resume with: {again}", "red")
         return BAD_INPUT
     except (ValueError, OSError, RuntimeError) as error:
-        say("error", error, "red")
+        say("lorank", error, "red")
         return REFUSED if isinstance(error, (OSError, FileError)) else BAD_INPUT
     return 0
