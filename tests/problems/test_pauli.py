@@ -140,6 +140,28 @@ def test_shots_are_weights_and_the_trace_is_one():
     assert weighted < 0.8 * equal
 
 
+def test_a_ghz_state_is_determined_by_its_stabilizers():
+    """Its generators give it from any initial point; matrices without flips of all qubits do not tell its sign."""
+    plus, minus = np.zeros((2, 32))
+    plus[[0, 31]] = minus[0] = 0.5**0.5
+    minus[31] = -(0.5**0.5)
+    states = [QuantumState.of(FixedRank.semidefinite(psi[:, None])) for psi in (plus, minus)]
+    rng = np.random.default_rng(0)
+    generators = ["XXXXX", "ZZIII", "IZZII", "IIZZI", "IIIZZ"]
+    others = [label for label in all_labels(5) if label not in [*generators, "IIIII"]]
+    labels = generators + [others[k] for k in rng.permutation(len(others))[:145]]
+    y = 2 * rng.binomial(100, ((1 + states[0].expectations(labels)) / 2).clip(0, 1)) / 100 - 1
+    problem = lr.PauliTomography(labels, y, 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", lr.ConvergenceWarning)  # few measurements: no test of the residual
+        for seed in range(4):
+            U = np.random.default_rng(seed).standard_normal((32, 2)) @ np.array([[1], [1j]])
+            start = FixedRank.semidefinite(U / np.linalg.norm(U))
+            assert lr.solve(problem, 1, start=start).fidelity(plus) > 0.9
+    silent = [label for label in others if set(label) - set("XY")]
+    np.testing.assert_allclose(states[0].expectations(silent), states[1].expectations(silent), atol=1e-12)
+
+
 def test_the_trace_is_near_one_before_the_division():
     problem, _ = lr.datasets.random_pauli(5, 3, oversampling=3, shots=100, seed=0)
     traces = []

@@ -49,6 +49,9 @@ class PauliTomography(MatrixProblem):
     -----
     The trace is a measurement of large weight, and the result is divided by its trace.
 
+    States of which most expectations are 0, such as GHZ and other stabilizer states, are determined by the few that are 1 or
+    -1: by q independent ones for q qubits. From measurements with fewer of these, several states fit alike.
+
     Raises
     ------
     ParameterError
@@ -80,8 +83,8 @@ class PauliTomography(MatrixProblem):
             The basis of each qubit, such as ``"XZY"``.
         counts : list of dict
             For each setting the number of times that each bit string was measured, ``{"010": 37, ...}``; the digits are in the
-            order of the letters. Each setting gives the expectations of all Pauli matrices with its letters or I; correlations
-            between these are not used.
+            order of the letters. Each setting gives the expectations of all Pauli matrices with its letters or I. They are
+            weighted one by one: correlations between expectations of the same shots are not used.
 
         Examples
         --------
