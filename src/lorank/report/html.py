@@ -13,9 +13,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..io import figures
 from ..io.archive import FileError, atomic
 
-BLUE, ORANGE, GREEN, GREY = "#3b82c4", "#d9772b", "#3f9d6d", "#8a94a3"
+BLUE, ORANGE, GREEN, GREY = figures.EITHER_BLUE, figures.ORANGE, figures.GREEN, figures.EITHER
 VOID = ("br", "col", "link", "meta")  # elements without an end tag
 Plot = dict[str, Any]  # a figure of plotly, with "title" and "caption"
 
