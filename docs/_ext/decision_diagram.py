@@ -16,6 +16,7 @@ TREE = {
     "A table with missing values": [
         ("rows are records", "TableImputer()", "tables.html"),
         ("rows are times", "TableImputer(time=...)", "tables.html#time-series"),
+        ("three axes or keys: sensors, days, hours", "TensorImputer", "tables.html#tensors"),
     ],
     "Some entries of a matrix": [
         ("exact, or with Gaussian noise", "Completion, solve", "guides/completion.html"),
