@@ -47,8 +47,8 @@ inside = ((low <= readings) & (readings <= high))[missing].mean()
 print(f"90 % intervals contain {inside:.0%} of the missing readings")
 
 # %%
-# For comparison: the mean of the other days at the same hour, matrix completion of stations against all hours, and the imputation of
-# a table of time series, which uses neighbouring hours, too.
+# Compared with the mean of the other days at the same hour, with matrix completion of stations against all hours, and with
+# the imputation of a table of time series, which uses neighbouring hours, too.
 
 mean = np.broadcast_to(np.nanmean(observed, axis=1, keepdims=True), truth.shape)
 matrix = observed.reshape(stations, -1)

@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
     },
     "Tables, series and sensors": {
         "traffic": (0.42, 1),
+        "sensors_days_hours": (0, 0.64),
         "stuck_sensors": (0.48, 1),
         "how_sure": (0, 0.52),
         "spectra": (0.34, 0.71),
