@@ -219,7 +219,7 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
     from lorank.io.figures import use_style
 
     use_style()
-    figure, axes = plt.subplots(1, 4, figsize=(17, 0.3 * len(solvers) + 2.2), layout="constrained", width_ratios=[1, 1, 1, 0.7])
+    figure, axes = plt.subplots(1, 4, figsize=(17, 0.3 * len(solvers) + 2.2), layout="constrained", width_ratios=[4, 1, 3, 2.5])
 
     def panel(ax: Any, columns: list[str], value: Callable[[str, int], float], text: str, title: str, **style: Any) -> None:
         shown = np.array([[value(method, k) for k in range(len(columns))] for method in solvers])

@@ -9,7 +9,7 @@ import pytest
 
 import lorank as lr
 from helpers import host
-from lorank.problems.observed_core import ObservedCore, core_masks, observed_shares, undetermined
+from lorank.problems.observed_core import ObservedCore, core_masks, observed_energies, undetermined
 
 
 def uneven(seed=0, shape=(120, 60), rank=3, m=1500, power=0.7):
@@ -41,16 +41,17 @@ def test_core_against_removal_one_by_one(backend, minimum):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-def test_observed_shares_against_dense_sums(backend, dtype):
+def test_observed_energies_against_dense_sums(backend, dtype):
     rows, cols, left, right = uneven()
     problem = lr.Completion(rows, cols, (left[rows] * right[cols]).sum(1).astype(dtype), (120, 60), backend=backend)
     factors = left.astype(dtype), right * (1 + 1j if dtype is np.complex128 else 1)
     X = lr.FixedRank.from_factors(*map(problem.backend.asarray, factors), backend=problem.backend)
-    U, V, mask = abs(host(X.U)) ** 2, abs(host(X.V)) ** 2, np.zeros((120, 60))
+    U, s, V, mask = host(X.U), host(X.s), host(X.V), np.zeros((120, 60))
     mask[rows, cols] = 1
     expected = np.outer(mask.sum(1), mask.sum(0)) / mask.sum()
-    wanted = [(np.outer(U[:, k], V[:, k]) * mask).sum() / (np.outer(U[:, k], V[:, k]) * expected).sum() for k in range(3)]
-    np.testing.assert_allclose(observed_shares(problem, X), wanted, rtol=1e-10)
+    tails = [abs((U[:, k:] * s[k:]) @ V[:, k:].conj().T) ** 2 for k in (0, 1, 2)]
+    wanted = [((tail * mask).sum(), (tail * expected).sum()) for tail in tails]
+    np.testing.assert_allclose(list(observed_energies(problem, X).values()), wanted, rtol=1e-10)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])

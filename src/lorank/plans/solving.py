@@ -24,7 +24,7 @@ from ..loop.stopping import A_RULE, Divergence, Iterations, RankCollapse, Relati
 from ..losses.residual_tails import outlier_share
 from ..problems import Completion, Problem
 from ..problems.capabilities import HasEstimate, HasInitialPoint, HasObservations, HasSplit, TightFrame, require, supports
-from ..problems.observed_core import observed_shares, undetermined
+from ..problems.observed_core import observed_energies, undetermined
 from ..starts.registry import STARTS, check_point, resolve_start, start_of_model
 from .noise_test import NoiseFloor, learned_loss, noise_of
 from .rank_search import Found, describe_path, find_rank
@@ -48,7 +48,7 @@ OPTIONS = {
     "callbacks": Expected("be a list of functions of problem, state and clock", _are_callbacks),
 }
 ALL_ZERO = Status("converged", advice="All measurements are zero, and so is X.", success=True)
-LEAST_SHARE = 0.8  # of the expected energy of a direction in the observed entries
+LEAST_SHARE = 0.8  # of the expected energy in the observed entries
 EMPTY_RATIO = 1e-3  # of a singular value to the one before, below which a direction may be empty
 NEEDED = 100  # times the residual: images of directions above it are needed to fit the data
 
@@ -279,20 +279,23 @@ def _empty_directions(problem: Problem, X: Any, residual: float) -> str:
 
 
 def _unobserved_directions(problem: Problem, X: Any, residual: float) -> str:
-    """A sentence on directions that are mostly on unobserved entries and larger than the noise; empty if there are none.
+    """A sentence on directions that are larger on unobserved entries by more than the noise; empty if there are none.
 
     A fit of too high a rank can agree with the data in the observed entries by directions that are large outside of them.
     """
     spare = problem.m - problem.dof(X.rank)
     if spare <= 0 or not (supports(problem, HasObservations) and supports(problem, FixedRankManifold)):
         return ""
-    share, energy = observed_shares(problem, X), np.asarray(X.backend.to_numpy(X.s), float) ** 2
-    few = share < LEAST_SHARE
-    if not energy[few] @ (1 - share[few]) > residual**2 * problem.m / spare * energy.sum():
+    found = observed_energies(problem, X)
+    hidden = {first: expected - seen for first, (seen, expected) in found.items() if seen < LEAST_SHARE * expected}
+    first = max(hidden, key=hidden.__getitem__, default=0)
+    if not hidden or hidden[first] <= residual**2 * problem.m / spare * found[0][1]:
         return ""
+    share = found[first][0] / found[first][1]
     return (
-        f"{few.sum()} of {len(few)} directions lie mostly on unobserved entries (observed share {share[few].min():.0%}), where "
-        f"they exceed the noise: the data do not determine a fit of rank {len(few)}. Use a smaller rank or rank='auto'."
+        f"The last {X.rank - first} of {X.rank} directions are larger on unobserved than on observed entries (with {share:.0%} "
+        f"of the expected energy in the observed ones), by more than the noise: the data do not determine a fit of rank "
+        f"{X.rank}. Use a smaller rank or rank='auto'."
     )
 
 

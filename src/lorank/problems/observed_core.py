@@ -49,17 +49,22 @@ def core_masks(observations: Observations, minimum: int, backend: Any, dtype: An
     return rows, cols
 
 
-def observed_shares(problem: Any, X: FixedRank) -> np.ndarray:
-    """Energy of the directions of X in the observed entries, relative to its expectation: the sums of ``|u_i v_j|**2``.
+def observed_energies(problem: Any, X: FixedRank) -> dict[int, tuple[float, float]]:
+    """Energy of X without its first k directions in the observed entries, and its expectation, for k = 0 to 8, 16, 32, ....
 
-    The expectation is that of random patterns with the same numbers of observations in rows and columns. A direction that the
-    data determine has a share near 1, one on unobserved entries a share near 0.
+    The expectation is that of random patterns with the same numbers of observations in rows and columns. For a matrix that the
+    data determine both are about equal; for one that is large on unobserved entries the first is much smaller.
     """
-    backend, observed, left, right = problem.backend, problem.observations, abs(X.U) ** 2, abs(X.V) ** 2
-    counts = [backend.astype(observed.counts(side)[:, None], backend.dtype(left)) for side in (0, 1)]
-    seen = np.diag(backend.small(backend.gram(left, observed.gathered(right, 0))))
-    rows, cols = (backend.small(backend.gram(a, b))[:, 0] for a, b in zip((left, right), counts, strict=True))
-    return np.asarray(seen * problem.m / (rows * cols), float)
+    backend, observed, values = problem.backend, problem.observations, np.asarray(X.backend.to_numpy(X.s), float)
+    counts = [backend.astype(observed.counts(side)[:, None], backend.dtype(abs(X.U))) for side in (0, 1)]
+    sides = [backend.small(backend.gram(count * factor, factor)) for count, factor in zip(counts, (X.U, X.V), strict=True)]
+    products = np.real(sides[0] * sides[1].T) * np.outer(values, values) / problem.m
+    found = {}
+    for first in (*range(min(8, X.rank)), *(2**k for k in range(3, X.rank.bit_length()) if 2**k < X.rank)):
+        kept = np.eye(X.rank)[:, first:]
+        image = problem.forward(backend.product(X.U, kept * values[:, None]), backend.product(X.V, kept))
+        found[first] = backend.squared_norm(image), float(products[first:, first:].sum())
+    return found
 
 
 class Undetermined(NamedTuple):
