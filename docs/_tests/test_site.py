@@ -231,6 +231,8 @@ def test_addresses(monkeypatch):
     from addresses import addresses, install_cell, theme_options
 
     assert "example.org" not in "".join(addresses().values())
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    assert [url for name, url in addresses().items() if name in ("Issues", "Documentation") and url not in readme] == []
     urls = {"Repository": "https://a.test/lorank", "Documentation": "https://a.test/docs"}
     options = theme_options(urls)
     assert [one["url"] for one in options["icon_links"]] == ["https://a.test/lorank"]

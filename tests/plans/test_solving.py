@@ -135,7 +135,7 @@ def test_bad_options(easy, options, message):
 
 
 def test_a_plain_array_is_refused_with_a_hint():
-    with pytest.raises(ValueError, match=r"got ndarray: for a table with gaps use Completion\.from_dense"):
+    with pytest.raises(ValueError, match=r"got ndarray: for a table with missing values use Completion\.from_dense"):
         lr.solve(np.eye(3), 1)
 
 

@@ -256,7 +256,7 @@ def _indices(a: Any, n: int, name: str) -> Array:
 def _matrix(a: Any, name: str) -> Array:
     """A finite, non-empty floating-point matrix, or an error that names the parameter."""
     if np.ma.isMaskedArray(a):
-        raise ParameterError(name, "is a masked array: see Completion.from_dense for a matrix with gaps")
+        raise ParameterError(name, "is a masked array: see Completion.from_dense for a matrix with missing entries")
     if hasattr(a, "tocoo"):
         raise ParameterError(name, f"is a sparse matrix: pass {name}.toarray(), or see Completion.from_sparse")
     try:

@@ -141,7 +141,7 @@ def solve(
         raise ParameterError(
             "problem",
             f"must be a measurement model such as lorank.Completion, got {type(problem).__name__}: for a table with "
-            "gaps use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
+            "missing values use Completion.from_dense(array_with_nan), for a sparse matrix Completion.from_sparse(S)",
         )
     rank = problem.default_rank if rank is None else rank
     if rank is None:
