@@ -448,8 +448,9 @@ def _sizes(found: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## CPU and GPU on the same problems",
         "",
-        f"Uniform [0, 1] factors, rank 10, the default solver, to a relative error of 1e-4, data on the device; medians in "
-        f"milliseconds. The CPU has {found[0]['cores']} cores and computes in float64. Plotted in the gallery.",
+        "Uniform [0, 1] factors, rank 10, the default solver, to a relative error of 1e-4, start included, data on the device; "
+        f"medians in milliseconds. The CPU runs used {found[0]['cores']} cores of a machine whose other cores were busy. Drawn "
+        "in the gallery ([example](../gallery/plot_gpu.rst)).",
         "",
         "| n x n | observed | CPU, float64 | GPU, float64 | GPU, float32 | CPU / GPU, float64 |",
         "|---|---|---|---|---|---|",
@@ -457,7 +458,7 @@ def _sizes(found: list[dict[str, Any]]) -> list[str]:
     for row in found:
         taken = [1000 * row[name]["seconds"] for name in ("cpu", *DTYPES)]
         ways = [f"{ms:,.0f} ({row[name]['iterations']} iterations)" for ms, name in zip(taken, ("cpu", *DTYPES), strict=True)]
-        lines.append(f"| {row['n']:,} | {row['m']:,} | {' | '.join(ways)} | {taken[0] / taken[1]:.2g} |")
+        lines.append(f"| {row['n']:,} | {row['m']:,} | {' | '.join(ways)} | {float(f'{taken[0] / taken[1]:.2g}'):g} |")
     return lines
 
 

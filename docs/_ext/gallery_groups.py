@@ -23,9 +23,9 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
     "Tables, series and sensors": {
         "traffic": (0.42, 1),
         "sensors_days_hours": (0, 0.64),
-        "stuck_sensors": (0.48, 1),
-        "how_sure": (0, 0.52),
-        "spectra": (0.34, 0.71),
+        "stuck_sensors": (0.5, 1),
+        "how_sure": (0, 0.5),
+        "spectra": (0.34, 0.69),
         "seasonal_gaps": (0, 1),
     },
     "Images, signals and tensors": {
@@ -43,14 +43,14 @@ GROUPS: dict[str, dict[str, tuple[float, float]]] = {
         "uneven": (0.52, 1),
     },
     "Custom operators": {
-        "your_own_operator": (0, 0.34),
+        "your_own_operator": (0, 0.315),
         "distances": (0.58, 1),
         "blind_deconvolution": (0, 0.66),
         "multitask": (0, 1),
     },
     "Theory and the paper": {
         "figure_one": (0, 1),
-        "prgd_and_rgd": (0, 0.37),
+        "prgd_and_rgd": (0, 0.33),
         "geometry": (0, 1),
         "why_the_metric": (0.34, 1),
     },
