@@ -191,8 +191,6 @@ def test_the_image_is_the_adjoint_of_the_gradient(case):
 
 def test_what_needs_a_matrix_is_refused_by_name():
     problem, _ = lr.datasets.random_tensor((20, 18, 16), 2)
-    with pytest.raises(lr.ParameterError, match=r"rank 'auto' needs .*TensorCompletion"):
-        lr.solve(problem, "auto")
     for check in (lr.testing.dot_test, lambda model: lr.testing.check_gradient(model, rank=2)):
         with pytest.raises(lr.ParameterError, match=r"problem needs a .*TensorCompletion"):
             check(problem)

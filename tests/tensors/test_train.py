@@ -129,15 +129,23 @@ def test_counts_take_fewer_iterations_on_unevenly_sampled_modes():
     assert counted.n_iter < plain.n_iter
 
 
-def test_other_losses_than_squares_use_conjugate_gradients():
-    clean, truth = lr.datasets.random_tensor((9,) * 4, 2, oversampling=15, factors="uniform", seed=1, format="train")
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_outliers_are_fitted_by_a_robust_loss(seed):
+    clean, truth = lr.datasets.random_tensor((9,) * 4, 2, oversampling=15, factors="uniform", seed=seed, format="train")
     y = clean.y.copy()
     y[::20] += 10.0
     problem = lr.TensorCompletion(clean.indices, y, clean.shape, loss=Huber(scale=0.05), format="train")
     result = lr.solve(problem, 2, stop=lr.stopping.RelativeChange(1e-8))
     assert truth.distance(result.X) < 0.02 * truth.norm()
-    with pytest.raises(lr.ParameterError, match="TrainALS"):
-        lr.solve(problem, 2, lr.tensors.TrainALS())
+
+
+def test_sweeps_decrease_a_discrete_loss():
+    clean, _ = lr.datasets.random_tensor((9,) * 4, 2, oversampling=20, seed=1, format="train")
+    signs = np.random.default_rng(0).random(clean.m) < 1 / (1 + np.exp(-2 * clean.y))
+    problem = lr.TensorCompletion(clean.indices, signs.astype(int), clean.shape, loss="logistic", format="train")
+    result = lr.solve(problem, 2, stop=lr.stopping.Iterations(20))
+    assert (np.diff(result.history.residual) < 1e-6).all()
+    assert np.corrcoef(result.X.entries(*clean.indices.T), clean.y)[0, 1] > 0.8
 
 
 def test_noisy_data_end_at_the_noise_floor_and_too_low_a_rank_does_not():
@@ -218,12 +226,15 @@ def test_sweeps_are_refused_for_tucker_tensors():
         lr.solve(problem, 2, lr.tensors.TrainALS())
 
 
-def test_indices_without_observations_are_named():
-    problem, _ = lr.datasets.random_tensor((8,) * 4, 2, format="train")
+def test_entries_of_indices_without_observations_are_zero_and_named():
+    problem, truth = lr.datasets.random_tensor((8,) * 4, 2, oversampling=12, factors="uniform", seed=1, format="train")
     kept = problem.indices[:, 2] != 5
-    gap = lr.TensorCompletion(problem.indices[kept], problem.y[kept], problem.shape, format="train")
-    with pytest.raises(lr.ParameterError, match=r"indices have no observation of index 5 of mode 2 \(1 of 8 are empty\)"):
-        lr.solve(gap, 2)
+    result = lr.solve(lr.TensorCompletion(problem.indices[kept], problem.y[kept], problem.shape, format="train"), 2)
+    assert result.converged
+    assert "1 of mode 2 (the first is 5)" in result.status.advice
+    dense, others = result.X.to_dense(), np.arange(8) != 5
+    assert not dense[:, :, 5].any()
+    assert abs(dense - truth.to_dense())[:, :, others].max() < 1e-3
 
 
 def test_repeated_indices_and_unknown_formats_are_refused():

@@ -66,8 +66,7 @@ class TensorCompletion(Problem):
     Raises
     ------
     ParameterError
-        For indices, values, shape or weights that are invalid, and for repeated indices; the message names the first one. From
-        ``solve`` for a train with an index without observations.
+        For indices, values, shape or weights that are invalid, and for repeated indices; the message names the first one.
 
     Examples
     --------
@@ -110,7 +109,8 @@ class TensorCompletion(Problem):
         if len(same):
             k = int(same[0])
             raise ParameterError("indices", f"repeat {tuple(index[k].tolist())}, observations {order[k]} and {order[k + 1]}")
-        self.indices, self.loss, self.format = index, resolve_loss(loss), format
+        self.indices, self.loss = index, resolve_loss(loss)
+        self.format: Literal["tucker", "train"] = format
         self._format = FORMATS[format]
         self.manifold = self._format.manifold
         y = y[order]
@@ -142,18 +142,6 @@ class TensorCompletion(Problem):
 
     def gradient(self, X: Any) -> Any:
         return self._format.gradient(self, X)
-
-    def check_rank(self, rank: Any) -> Any:
-        if self._format.manifold is TRAIN:
-            for k, counts in enumerate(self.counts()):
-                empty = np.flatnonzero(counts == 0)
-                if len(empty):
-                    raise ParameterError(
-                        "indices",
-                        f"have no observation of index {empty[0]} of mode {k} ({len(empty):,} of {len(counts):,} are empty): "
-                        "leave such indices out and renumber the others",
-                    )
-        return super().check_rank(rank)
 
     def remark(self) -> str:
         """Which indices have no observations: their entries of X are 0."""
@@ -197,7 +185,7 @@ class TensorCompletion(Problem):
             self.shape,
             weights=None if w is None else to_numpy(w)[flags],
             loss="squares" if self.loss is None else self.loss,
-            format=self.format,  # type: ignore[arg-type]
+            format=self.format,
             backend=backend,
         )
 

@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..backends import Vector
-from ..common.checks import POSITIVE, Checked, ParameterError, parameter
+from ..common.checks import POSITIVE, Checked, parameter
 from ..geometry import TensorTrain, TrainManifold
 from ..loop.solver import Solver
 from ..loop.state import State
 from .train import TrainGradient
+
+Groups = list[list[np.ndarray]]  # for each index of a mode the positions of its observations, in blocks
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class TrainALS(Checked, Solver):
     """Alternating least squares (ALS) for tensor trains: fit the first core with the others fixed, then the second, and so on.
 
     An iteration is one sweep, with ``r^4`` operations per observation and core, in products of matrices. It recovers tensors
-    from fewer observations than :class:`~lorank.solvers.RCG`, whose iterations cost ``r^2``. It is for least squares; with
-    other losses the default is ``solver="rcg"``.
+    from fewer observations than :class:`~lorank.solvers.RCG`, whose iterations cost ``r^2``. Losses other than squares are
+    replaced by a quadratic majorizer in each sweep.
 
     Parameters
     ----------
@@ -41,10 +43,7 @@ class TrainALS(Checked, Solver):
     needs: ClassVar[tuple[type, ...]] = (TrainManifold,)
 
     def start(self, problem: Any, state: State) -> None:
-        if not problem.objective.is_quadratic:
-            raise ParameterError(
-                "solver", f"TrainALS is for least squares, not for loss={problem.loss.name!r}: use solver='rcg'"
-            )
+        return None
 
     def step(self, problem: Any, state: Any) -> State:
         moved: State = state.next(problem, self.sweep(problem, state.X, state.gradient), 1.0)
@@ -52,10 +51,13 @@ class TrainALS(Checked, Solver):
 
     def sweep(self, problem: Any, X: TensorTrain, G: TrainGradient) -> TensorTrain:
         """X after one sweep; G is the gradient at X."""
-        cores, found = [X.centres[0], *X.right[1:]], []
+        cores, found, objective = [X.centres[0], *X.right[1:]], [], G.objective
+        y, w = problem.y, objective.weights
+        if not objective.is_quadratic:
+            w, y = objective.majorizer(G.residual, y)
         left, last = np.ones((problem.m, 1), X.dtype), len(cores) - 1
         for k, right in enumerate(G.right_products):
-            core = self._fitted(problem, k, left, right, cores[k])
+            core = self._fitted(problem.observations.groups(k), left, right, cores[k], y, w)
             if k < last:
                 q, r = np.linalg.qr(core.reshape(-1, core.shape[2]))
                 core = q.reshape(core.shape)
@@ -64,10 +66,12 @@ class TrainALS(Checked, Solver):
             found.append(core)
         return TensorTrain.from_orthogonal(found)
 
-    def _fitted(self, problem: Any, k: int, left: Vector, right: Vector, core: np.ndarray) -> np.ndarray:
-        """The core of mode k that fits best, slice by slice: corrections by damped normal equations."""
-        y, w, core = problem.y, problem.objective.weights, core.copy()
-        for i, blocks in enumerate(problem.observations.groups(k)):
+    def _fitted(
+        self, groups: Groups, left: np.ndarray, right: np.ndarray, core: np.ndarray, y: Vector, w: Vector | None
+    ) -> np.ndarray:
+        """The core of a mode that fits y best, slice by slice: corrections by damped normal equations."""
+        core = core.copy()
+        for i, blocks in enumerate(groups):
             old, normal, slope = core[:, i, :].ravel(), np.zeros((), core.dtype), np.zeros((), core.dtype)
             for p in blocks:
                 terms = (left[p, :, None] * right[p, None, :]).reshape(len(p), -1)
@@ -75,7 +79,9 @@ class TrainALS(Checked, Solver):
                 normal = normal + terms.T @ weighted
                 slope = slope + weighted.T @ (y[p] - terms @ old)
             mean = np.trace(normal) / len(old) if blocks else 0.0
-            if mean > 0:
+            if not blocks:
+                core[:, i, :] = 0.0  # no observation of that index
+            elif mean > 0:
                 change = np.linalg.solve(normal + self.damping * mean * np.eye(len(old), dtype=core.dtype), slope)
                 core[:, i, :] += change.reshape(core.shape[0], -1)
         return core

@@ -13,10 +13,7 @@ from ..common.checks import Checked, parameter, whole
 from ..geometry import TRAIN, TensorTrain, TrainManifold
 from ..geometry.train import train_svd
 from ..loop.runner import Run, run
-from ..loop.solver import Solver
 from ..loop.stopping import Iterations
-from ..metrics import Counts
-from ..solvers import RCG
 from .problem import TensorCompletion
 from .train_als import TrainALS
 
@@ -39,7 +36,7 @@ class TrainStart(Checked):
     Parameters
     ----------
     sweeps : int
-        Sweeps of :class:`~lorank.tensors.TrainALS` at each rank; for other losses than squares, steps of conjugate gradients.
+        Sweeps of :class:`~lorank.tensors.TrainALS` at each rank.
     attempts : int
         Trains of growing ranks, with different random parts.
 
@@ -85,8 +82,7 @@ class TrainStart(Checked):
         return X
 
     def _run(self, problem: TensorCompletion, X: Any) -> Run:
-        solver: Solver = TrainALS() if problem.objective.is_quadratic else RCG(Counts())
-        return run(problem, solver, X, Iterations(self.sweeps))
+        return run(problem, TrainALS(), X, Iterations(self.sweeps))
 
 
 def means(problem: TensorCompletion) -> TensorTrain:
