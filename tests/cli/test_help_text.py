@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -144,6 +147,17 @@ def test_the_doctor_names_what_is_missing(monkeypatch):
     assert "GPU: " in result.stdout
     findings = json.loads(run("doctor", "--json").stdout)["findings"]
     assert {"what", "found", "there", "brings", "remedy"} == set(findings[0])
+
+
+@pytest.mark.parametrize("arguments", [["doctor", "--json"], ["reproduce", "--list"]])
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_closed_pipe_is_no_error(arguments):
+    """As in ``lorank ... | head -1``."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "lorank", *arguments], stdout=writing, stderr=subprocess.PIPE, text=True)
+    os.close(writing)
+    assert done.stderr == ""
 
 
 def test_the_doctor_knows_every_optional_package():

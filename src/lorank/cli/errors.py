@@ -75,6 +75,8 @@ def cli_errors() -> Iterator[None]:
     except KeyboardInterrupt:
         print_error("interrupted: no file was written")
         raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:  # the reader of a pipe, such as head, has enough: typer ends the command
+        raise
     except (ValueError, ImportError, MemoryError, OSError) as error:
         if _verbosity[1]:
             traceback.print_exc()

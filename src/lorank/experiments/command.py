@@ -61,6 +61,8 @@ def run_command(action: Callable[[Any], Iterable[object]], again: str) -> int:
     except MemoryError:
         say("lorank", f"not enough memory; finished runs are stored. Resume with: {again}", "red")
         return BAD_INPUT
+    except BrokenPipeError:  # the reader of a pipe, such as head, has enough: typer ends the command
+        raise
     except (ValueError, OSError, RuntimeError) as error:
         say("lorank", error, "red")
         return REFUSED if isinstance(error, (OSError, FileError)) else BAD_INPUT
