@@ -1,6 +1,6 @@
 """Recommendations: lorank and its peers on the same splits.
 
-    python benchmarks/ranking.py compare --log orders.jsonl [--sets ml-100k ...] [--processes 8] [--quick]
+    python benchmarks/ranking.py compare --log orders.jsonl [--sets ml-100k ...] [--methods als ...] [--seeds 0 1 2]
     python benchmarks/ranking.py report --log orders.jsonl
     python benchmarks/ranking.py run DATA... --folder FOLDER --log ranking.jsonl --methods lorank implicit cmfrec
     python benchmarks/ranking.py time DATA... --folder FOLDER --log ranking.jsonl --methods lorank default ratings
@@ -430,13 +430,13 @@ def task(name, kind, function, seeds):
 
 
 def compare_all(arguments):
-    seeds = SEEDS[:1] if arguments.quick else SEEDS
+    seeds = tuple(arguments.seeds)
     pairs = list(reversed(SPLITS))  # the largest first
     tasks = [(*pair, ease_lines, seeds) for pair in pairs]
     tasks += [(*pair, f, [seed]) for pair in pairs for seed in seeds for f in (own_lines, knn_lines)]
     tasks += [(name, "ratings", rating_lines, [seed]) for name in RATINGS for seed in seeds]
     tasks += [(*pair, als_lines, seeds) for pair in pairs] + [(*pair, elsa_lines, seeds[:1]) for pair in pairs]
-    tasks = [one for one in tasks if not arguments.sets or one[0] in arguments.sets]
+    tasks = [one for one in tasks if one[0] in arguments.sets and one[2].__name__.split("_")[0] in arguments.methods]
     begin = time.perf_counter()
     with ProcessPoolExecutor(arguments.processes) as pool, arguments.log.open("a") as log:
         waiting = {pool.submit(task, *one): one for one in tasks}
@@ -537,9 +537,12 @@ def main():
     timing.set_defaults(run=take_time)
     comparing = commands.add_parser("compare")
     comparing.add_argument("--log", type=Path, required=True)
-    comparing.add_argument("--sets", nargs="+", help="of ranking_data.py; all by default")
+    comparing.add_argument(
+        "--sets", nargs="+", default=[*ranking_data.READERS, "made"], help="of ranking_data.py; all by default"
+    )
+    comparing.add_argument("--methods", nargs="+", default=["own", "knn", "rating", "als", "ease", "elsa"])
+    comparing.add_argument("--seeds", nargs="+", type=int, default=SEEDS)
     comparing.add_argument("--processes", type=int, default=os.cpu_count())
-    comparing.add_argument("--quick", action="store_true", help="one split each")
     comparing.set_defaults(run=compare_all)
     reporting = commands.add_parser("report")
     reporting.add_argument("--log", type=Path, required=True)

@@ -10,7 +10,7 @@ import pytest
 import lorank as lr
 from command_line import done, refused, run
 from lorank.cli import sources
-from lorank.estimators import implicit_factorization
+from lorank.estimators import implicit_factorization, implicit_state
 from lorank.factorization import implicit
 
 pl = pytest.importorskip("polars")
@@ -66,7 +66,7 @@ def test_lists_for_everybody(place, tmp_path, monkeypatch, remembers):
     path, model = place[0], lr.load(place[0] / "m.lorank")
     file, options = path / "m.lorank", ()
     if not remembers:
-        monkeypatch.setattr(implicit_factorization, "MAX_STORED", 10)
+        monkeypatch.setattr(implicit_state, "MAX_STORED", 10)
         file, options = tmp_path / "big.lorank", ("--ratings", path / "parts")
         done("complete", "--implicit", path / "parts", "--rank", 3, "-o", file)
         assert "in partitions" in refused("recommend", file, "--all", "-o", tmp_path / "x.csv")

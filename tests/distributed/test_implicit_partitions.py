@@ -9,7 +9,7 @@ import lorank as lr
 from lorank.backends import get_backend
 from lorank.distributed import graph
 from lorank.distributed import memory_mapped as mapped
-from lorank.estimators import implicit_factorization
+from lorank.estimators import implicit_factorization, implicit_state
 from lorank.factorization.implicit import ImplicitFactors, ImplicitSettings, half_sweep, ridge_penalties
 
 
@@ -46,10 +46,10 @@ def opened(place, **options):
         return lr.distributed.from_partitions(place, **options)
 
 
-def in_memory(users, items, counts, **options):
+def in_memory(users, items, counts, model=None, **options):
     import scipy.sparse
 
-    return lr.ImplicitFactorization(**options).fit(scipy.sparse.coo_array((counts, (users, items)), shape=(80, 45)))
+    return (model or lr.ImplicitFactorization)(**options).fit(scipy.sparse.coo_array((counts, (users, items)), shape=(80, 45)))
 
 
 def scores(model):
@@ -97,6 +97,21 @@ def test_given_settings(folder, counted, confidence, dtype):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_ease_of_low_rank_is_that_in_memory(folder, counted):
+    data = taken(counted)
+    place = folder(*data, np.float64)
+    for options in ({"regularization": 5.0, "rank": 4}, {"rank": 4}):
+        one, two = in_memory(*data, lr.EASE, **options), lr.EASE(**options).fit(opened(place))
+        assert (two.regularization_, two.rank_) == (pytest.approx(one.regularization_), 4)
+        every = np.argwhere(np.ones((80, 45)))
+        np.testing.assert_allclose(two.predict(every), one.predict(every), atol=2e-3)
+        np.testing.assert_array_equal(two.state_.counts[1], one.state_.counts[1])
+    for options in ({"rank": None}, {"neighbors": 3}):
+        with pytest.raises(ValueError, match="rank must be a number or 'auto' for partitions"):
+            lr.EASE(**options).fit(opened(place))
+
+
 def test_settings_are_chosen_by_the_same_lists(folder):
     """Few pairs are all gathered, and the selection is that in memory."""
     data = taken()
@@ -110,7 +125,7 @@ def test_settings_are_chosen_by_the_same_lists(folder):
 def test_few_users_choose_for_many(folder, monkeypatch):
     """Of many pairs, those of some users are gathered."""
     users, items, counts = taken()
-    monkeypatch.setattr(implicit_factorization, "MANY", len(users) // 2)
+    monkeypatch.setattr(implicit_state, "MANY", len(users) // 2)
     asked, choose = [], implicit_factorization.select_implicit
     monkeypatch.setattr(
         implicit_factorization, "select_implicit", lambda data, *a, **k: asked.append(data) or choose(data, *a, **k)
@@ -137,7 +152,7 @@ def test_the_same_bits_each_time_and_few_round_trips(folder):
 
 def test_too_many_to_remember(folder, monkeypatch, tmp_path):
     data = taken()
-    monkeypatch.setattr(implicit_factorization, "MAX_STORED", 10)
+    monkeypatch.setattr(implicit_state, "MAX_STORED", 10)
     model = lr.ImplicitFactorization(3, 0.02, zeros=0.1).fit(opened(folder(*data)))
     again = lr.load(model.save(tmp_path / "model"))
     for one in (model, again):

@@ -150,7 +150,7 @@ def test_objects_are_neither_written_nor_read(tmp_path):
         return members | {"SHA256SUMS": sums.encode()}
 
     path.write_bytes(repacked(path.read_bytes(), put))
-    with pytest.raises(FileError, match="no array of numbers"):
+    with pytest.raises(FileError, match="not an array of numbers"):
         read_archive(path)
 
 

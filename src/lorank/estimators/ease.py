@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..common.checks import POSITIVE, ParameterError, one_of, optional, or_word, whole
 from ..factorization.implicit import ImplicitSettings
-from ..factorization.order_selection import ItemSettings, automatic_form, make_folds, select_item_settings
+from ..factorization.item_model import ItemModel, LowRankGram
+from ..factorization.order_selection import ITEM_RANK, ItemSettings, automatic_form, make_folds, select_item_settings
 from ..factorization.ranking_model import RankingModel
-from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, item_counts, positives_of
+from ..problems import Completion
+from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, item_counts, positives_of, sample_users
 from .inputs import Interactions
 from .recommendation import part_of_state
 
@@ -114,7 +116,7 @@ class EASE(ImplicitEstimator):
         return plot_items(self, figure)
 
     def _fit_pairs(self, data: Interactions) -> ImplicitState:
-        positives, (n1, n2), seed = positives_of(data, self.confidence), data.shape, self._seed()
+        positives, seed = positives_of(data, self.confidence), self._seed()
         if self.neighbors is not None:
             if self.rank not in ("auto", None):
                 raise ParameterError("neighbors", f"and rank={self.rank} are two approximations of EASE: pass one of them")
@@ -127,13 +129,26 @@ class EASE(ImplicitEstimator):
             settings = replace(settings, regularization=float(self.regularization))
         elif folds := make_folds(positives, np.ones(len(data.users), bool), seed):
             settings = select_item_settings(folds[0], settings)
-        ranking = RankingModel(
-            np.zeros((n1, 0), np.float32),
-            np.zeros((n2, 0), np.float32),
-            item_counts(data).astype(float),
-            ImplicitSettings(0, seed=seed),
-            order="similarity",
-            items=settings.fit(positives.matrix(), self._backend(), seed),
-            item_settings=settings,
-        )
-        return ImplicitState.of(data, self.confidence, ranking)
+        ranking = _ranking(settings.fit(positives.matrix(), self._backend(), seed), settings, data.shape, seed)
+        return ImplicitState.of(data, self.confidence, replace(ranking, popularity=item_counts(data).astype(float)))
+
+    def _fit_partitions(self, problem: Completion) -> RankingModel:
+        if self.rank is None or self.neighbors is not None:
+            raise ParameterError("rank", "must be a number or 'auto' for partitions, with neighbors left at None")
+        seed, backend = self._seed(), problem.backend
+        settings = ItemSettings(1.0, ITEM_RANK if self.rank == "auto" else int(self.rank))
+        observed, _ = self._partitioned_positives(problem)
+        if self.regularization != "auto":
+            settings = replace(settings, regularization=float(self.regularization))
+        elif folds := make_folds(some := sample_users(observed, seed), np.ones(len(some.rows), bool), seed):
+            settings = select_item_settings(folds[0], settings)
+        weights = observed.values if observed.weights is None else observed.weights
+        gram = LowRankGram.of(problem.observations.with_values(weights), backend, int(settings.rank or 1), seed)
+        return _ranking(gram.ease(float(settings.regularization or 1.0)), settings, problem.shape, seed)
+
+
+def _ranking(items: ItemModel, settings: ItemSettings, shape: tuple[int, int], seed: int) -> RankingModel:
+    """A ranking model without factors and popularities."""
+    left, right = (np.zeros((n, 0), np.float32) for n in shape)
+    about = ImplicitSettings(0, seed=seed)
+    return RankingModel(left, right, np.zeros(shape[1]), about, order="similarity", items=items, item_settings=settings)

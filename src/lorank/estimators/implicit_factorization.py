@@ -6,20 +6,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..backends import Backend, Observations, get_backend
 from ..common.checks import NOT_NEGATIVE, POSITIVE, YES_OR_NO, one_of, or_word, whole
 from ..factorization.implicit import ImplicitFactors, ImplicitSettings, fit_implicit
-from ..factorization.implicit_selection import MANY, ImplicitCandidate, Positives, select_implicit
+from ..factorization.implicit_selection import ImplicitCandidate, Positives, select_implicit
 from ..factorization.order_selection import RANKS, OrderCandidate, select_order
 from ..factorization.ranking_model import RankingModel
 from ..loop.runner import INTERRUPTED
 from ..problems import Completion
-from .fitting import MAX_STORED
-from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, Pattern, confidences, item_counts, positives_of
-from .inputs import Interactions, check_completion, read_interactions
+from .implicit_state import CONFIDENCES, ImplicitEstimator, ImplicitState, confidences, item_counts, positives_of, sample_users
+from .inputs import Interactions
 from .recommendation import part_of_state
 
 ZEROS, REGULARIZATION = 5.0, 0.02  # where the search starts: total weight of the unobserved pairs relative to the observed ones
@@ -187,37 +185,20 @@ class ImplicitFactorization(ImplicitEstimator):
             ranking = replace(ranking, items=items.fit(positives.matrix(), backend, settings.seed))
         return ImplicitState.of(data, self.confidence, ranking)
 
-    def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitState:
-        """The state after a fit to the counts of a problem, where they are."""
-        self._check_problem(problem, y, sample_weight)
-        ids = [np.arange(n) if a is None else a for a, n in zip((problem.row_ids, problem.col_ids), problem.shape, strict=True)]
-        graph: Any = getattr(problem.observations, "graph", None)
-        if graph is None:
-            indptr, indices, values, _ = problem.observations.host()
-            pairs = read_interactions(scipy.sparse.csr_array((values, indices, indptr), shape=problem.shape))
-            return replace(self._fit_pairs(pairs), user_ids=ids[0], item_ids=ids[1])
+    def _fit_partitions(self, problem: Completion) -> RankingModel:
         if self.nonnegative:
             raise ValueError("nonnegative=True takes pairs in main memory, not partitions: leave it out, or fit to arrays")
         settings, backend, (n1, n2) = self._settings(), problem.backend, problem.shape
-        needed = FACTOR_COPIES * 4 * settings.rank * (n1 + n2 * graph.engine.workers)
-        backend.check_bytes(needed, f"factors of rank {settings.rank}")
+        workers = problem.observations.graph.engine.workers  # type: ignore[attr-defined]
+        backend.check_bytes(FACTOR_COPIES * 4 * settings.rank * (n1 + n2 * workers), f"factors of rank {settings.rank}")
         observed, total = self._partitioned_positives(problem)
         if self.zeros == "auto":
             settings = replace(settings, zeros=ZEROS * total / (n1 * n2))
         self.status_, self.curve_ = "done", list[ImplicitCandidate]()
         if "auto" in (self.zeros, self.regularization):
-            settings, self.curve_ = self._select(_sample_users(observed, settings.seed), get_backend(), settings)
-        sides = self._fit_factors(observed, backend, settings)
-        training = None
-        if problem.m <= MAX_STORED:
-            indptr, indices, values, _ = problem.observations.host()
-            training = Pattern(indptr, indices, values.astype(float))
-            counts = [np.diff(indptr), np.bincount(indices, minlength=n2)]
-        else:
-            counts = [backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
-        left, right = map(backend.to_numpy, sides)
-        ranking = RankingModel(left, right, np.asarray(counts[1], float), settings)
-        return ImplicitState(ids[0], ids[1], ranking, self.confidence, training, counts[0], counts[1])
+            settings, self.curve_ = self._select(sample_users(observed, settings.seed), get_backend(), settings)
+        left, right = map(backend.to_numpy, self._fit_factors(observed, backend, settings))
+        return RankingModel(left, right, np.zeros(n2), settings)
 
     def _settings(self) -> ImplicitSettings:
         """Settings of the fit; those that are to be selected are initial values."""
@@ -231,18 +212,6 @@ class ImplicitFactorization(ImplicitEstimator):
             self._seed(),
             bool(self.nonnegative),
         )
-
-    def _partitioned_positives(self, problem: Completion) -> tuple[Observations, float]:
-        """Ones in single precision with confidences as weights, where the counts are; and the sum of the confidences."""
-        backend, observed = problem.backend, problem.observations
-        counts = backend.astype(observed.values, np.float64)
-        same = float(counts.min()) == float(counts.max()) == 1.0
-        if not same or problem.dtype != np.float32:
-            observed = observed.with_values(backend.astype(counts * 0 + 1, np.float32))
-        if same or self.confidence == "equal":
-            return observed, float(problem.m)
-        weights = np.log2(counts + 1) if self.confidence == "log" else counts
-        return observed.with_weights(backend.astype(weights, np.float32)), float(weights.sum())
 
     def _select(
         self, data: Positives, backend: Backend, settings: ImplicitSettings
@@ -272,26 +241,3 @@ class ImplicitFactorization(ImplicitEstimator):
         except KeyboardInterrupt:
             self.status_ = str(INTERRUPTED)
             return last[0] if last else fit_implicit(observations, backend, replace(settings, max_iter=1), after_sweep=after)
-
-    def _check_problem(self, problem: Completion, y: Any, sample_weight: Any) -> None:
-        """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""
-        check_completion(problem, y, sample_weight, self.device)
-        if problem.observations.weights is not None:
-            raise ValueError("the Completion has weights: make it without them, with counts as values")
-        least = float(problem.y.min())
-        if not least > 0:
-            raise ValueError(
-                f"the smallest value of the Completion is {least:g}: counts are positive. Leave out pairs without counts and "
-                "disliked items, or fit MatrixCompletion to ratings"
-            )
-
-
-def _sample_users(observed: Any, seed: int) -> Positives:
-    """Pairs in main memory for the selection: those of so many users that there are not too many."""
-    n1, n2 = observed.shape
-    kept: np.ndarray = np.ones(n1, bool)
-    if observed.m > MANY:
-        kept = np.random.default_rng(seed).random(n1) < MANY / observed.m
-    rows, cols, weights = observed.of_rows(kept)
-    number = np.cumsum(kept) - 1
-    return Positives(number[rows], cols, weights, (int(kept.sum()), n2))

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from ..backends import Observations
 from ..common.blas_threads import one_blas_thread
-from ..common.checks import Expected, ParameterError, check_parameters, counted
+from ..common.checks import Expected, check_parameters, counted
 from ..common.logs import verbose_fit
-from ..factorization.implicit_selection import Positives
+from ..factorization.implicit_selection import MANY, Positives
 from ..factorization.ranking_model import RankingModel
 from ..problems import Completion
+from .fitting import MAX_STORED
 from .frames import pair_columns
-from .inputs import Interactions, check_counts, read_interactions, union_interactions
+from .inputs import Interactions, check_completion, check_counts, read_interactions, union_interactions
 from .recommendation import RankedState, RecommendationMixin, part_of_state
 
 CONFIDENCES = ("log", "counts", "equal")
@@ -185,8 +188,8 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
         X : (m, 2) array of ids, SciPy sparse matrix (users by items), pandas or polars data frame, or Completion
             Ids are whole numbers or text. A data frame has columns of users, items and optionally counts, in this order or
             named. The stored entries of a sparse matrix are counts; empty rows and columns are users and items, too. The
-            values of a :class:`~lorank.Completion` are counts; :class:`ImplicitFactorization` is fitted where its partitions
-            are, on disk or at workers.
+            values of a :class:`~lorank.Completion` are counts; factors and :class:`EASE` of low rank are fitted where its
+            partitions are, on disk or at workers.
         y : (m,) array, optional
             Counts, where X has none; pairs that occur several times are added up. Not negative; pairs with count 0 are
             dropped.
@@ -214,9 +217,40 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
     def _fit_pairs(self, data: Interactions) -> ImplicitState:
         """The state after a fit to pairs in main memory."""
 
+    @abstractmethod
+    def _fit_partitions(self, problem: Completion) -> RankingModel:
+        """The ranking model, without popularities, after a fit to the counts of a partitioned problem."""
+
     def _fit_problem(self, problem: Completion, y: Any, sample_weight: Any) -> ImplicitState:
-        """The state after a fit to the counts of a problem."""
-        raise ParameterError("X", f"must be pairs in main memory for {type(self).__name__}, got a Completion")
+        """The state after a fit to the counts of a problem, where they are."""
+        _check_problem(problem, y, sample_weight, self.device)
+        ids = [np.arange(n) if a is None else a for a, n in zip((problem.row_ids, problem.col_ids), problem.shape, strict=True)]
+        backend, training = problem.backend, None
+        if getattr(problem.observations, "graph", None) is None:
+            indptr, indices, values, _ = problem.observations.host()
+            pairs = read_interactions(scipy.sparse.csr_array((values, indices, indptr), shape=problem.shape))
+            return replace(self._fit_pairs(pairs), user_ids=ids[0], item_ids=ids[1])
+        ranking = self._fit_partitions(problem)
+        if problem.m <= MAX_STORED:
+            indptr, indices, values, _ = problem.observations.host()
+            training = Pattern(indptr, indices, values.astype(float))
+            counts = [np.diff(indptr), np.bincount(indices, minlength=problem.shape[1])]
+        else:
+            counts = [backend.to_numpy(problem.observations.counts(side)) for side in (0, 1)]
+        ranking = replace(ranking, popularity=np.asarray(counts[1], float))
+        return ImplicitState(ids[0], ids[1], ranking, self.confidence, training, counts[0], counts[1])
+
+    def _partitioned_positives(self, problem: Completion) -> tuple[Observations, float]:
+        """Ones in single precision with confidences as weights, where the counts are; and the sum of the confidences."""
+        backend, observed = problem.backend, problem.observations
+        counts = backend.astype(observed.values, np.float64)
+        same = float(counts.min()) == float(counts.max()) == 1.0
+        if not same or problem.dtype != np.float32:
+            observed = observed.with_values(backend.astype(counts * 0 + 1, np.float32))
+        if same or self.confidence == "equal":
+            return observed, float(problem.m)
+        weights = np.log2(counts + 1) if self.confidence == "log" else counts
+        return observed.with_weights(backend.astype(weights, np.float32)), float(weights.sum())
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -254,3 +288,27 @@ class ImplicitEstimator(RecommendationMixin, BaseEstimator):
         ranking = grown.updated(positives, item_counts(data).astype(float), self._backend())
         self.state_ = ImplicitState.of(data, state.confidence, ranking)
         return self
+
+
+def _check_problem(problem: Completion, y: Any, sample_weight: Any, device: str | None) -> None:
+    """A ValueError for a Completion whose values are no counts, and for incompatible parameters."""
+    check_completion(problem, y, sample_weight, device)
+    if problem.observations.weights is not None:
+        raise ValueError("the Completion has weights: make it without them, with counts as values")
+    least = float(problem.y.min())
+    if not least > 0:
+        raise ValueError(
+            f"the smallest value of the Completion is {least:g}: counts are positive. Leave out pairs without counts and "
+            "disliked items, or fit MatrixCompletion to ratings"
+        )
+
+
+def sample_users(observed: Any, seed: int) -> Positives:
+    """Pairs in main memory for the selection: those of so many users that there are not too many."""
+    n1, n2 = observed.shape
+    kept: np.ndarray = np.ones(n1, bool)
+    if observed.m > MANY:
+        kept = np.random.default_rng(seed).random(n1) < MANY / observed.m
+    rows, cols, weights = observed.of_rows(kept)
+    number = np.cumsum(kept) - 1
+    return Positives(number[rows], cols, weights, (int(kept.sum()), n2))
