@@ -412,7 +412,7 @@ def test_the_robust_loss_is_refused(written, tmp_path):
 
 
 def test_a_path_that_is_not_a_folder_of_partitions(tmp_path):
-    with pytest.raises(FileError, match="no folder"):
+    with pytest.raises(FileError, match="not a folder"):
         lr.distributed.from_partitions(tmp_path / "nothing")
     with pytest.raises(FileError, match=r"no manifest\.json"):
         lr.distributed.from_partitions(tmp_path)
