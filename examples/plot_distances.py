@@ -121,7 +121,7 @@ for (label, number), mark in zip(recovered.items(), "os", strict=True):
 left.set(xlabel="share of the distances that is known", ylabel="share of five draws", title="Recovered from random pairs")
 left.legend()
 ends = aligned(found["SciPy"], plane)
-right.plot(*plane[np.stack([i, j])].transpose(2, 0, 1), color="0.88", lw=0.5)
+right.plot(*plane[np.stack([i, j])].transpose(2, 0, 1), color="0.5", alpha=0.25, lw=0.5)
 right.plot(*np.stack([plane, ends]).transpose(2, 0, 1), color="C1", lw=2)
 right.plot(*plane.T, "o", ms=5, mfc="none", color="0.45")
 right.plot(*ends.T, ".", ms=3, color="C0")

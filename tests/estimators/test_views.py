@@ -82,6 +82,20 @@ def test_the_plot_of_an_imputer_has_the_quality_of_each_column():
     assert np.allclose([bar.get_width() for bar in bars], imputer.quality_[::-1])
 
 
+def test_the_plot_of_a_tensor_imputer_has_the_errors_of_the_candidates():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(0)
+    X = np.einsum("ia,ja,ka->ijk", *(rng.standard_normal((n, 2)) for n in (15, 12, 10)))
+    X[rng.random(X.shape) < 0.5] = np.nan
+    imputer = lr.TensorImputer().fit(X)
+    left, right = imputer.plot().axes
+    assert np.allclose([bar.get_width() for bar in left.patches], [one.error for one in imputer.curve_])
+    assert np.allclose(right.lines[0].get_xydata(), imputer.heldout_[1::-1].T)
+    marked = [k for k, bar in enumerate(left.patches) if bar.get_facecolor() != left.patches[0].get_facecolor()]
+    assert [tuple(imputer.curve_[k].rank) for k in marked] == [imputer.rank_]
+    left.figure.canvas.draw()
+
+
 def make(name):
     rng = np.random.default_rng(0)
     table = rng.standard_normal((60, 4))

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..io.figures import EITHER, EITHER_BLUE, GREEN, ORANGE, blank_figure, legend, style_axes
+from ..io.figures import EITHER, EITHER_BLUE, ORANGE, blank_figure, draw_predictions, legend, style_axes
 
 WIDTH, HEIGHT = 4.4, 3.4  # of a panel, in inches
-MAX_POINTS = 5000  # of a scatter plot
 MAX_ITEMS, TICK_SIZE = 30, 8  # of a matrix of items
 
 
@@ -91,13 +90,7 @@ def _ranks(axes: Any, model: Any) -> None:
 
 
 def _predictions(axes: Any, model: Any) -> None:
-    truth, guess, _ = model.heldout_
-    some = np.unique(np.linspace(0, len(truth) - 1, min(len(truth), MAX_POINTS)).astype(int))
-    rmse = float(np.sqrt(np.mean((truth - guess) ** 2)))
-    style_axes(axes, "prediction", "held-out value", f"RMSE {rmse:.3g}", transparent=True)
-    axes.plot(guess[some], truth[some], ".", color=EITHER_BLUE, markersize=3, alpha=0.5)
-    ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
-    axes.plot(ends, ends, color=GREEN, linewidth=1)
+    draw_predictions(axes, *model.heldout_[:2])
 
 
 def _settings(axes: Any, model: Any) -> None:

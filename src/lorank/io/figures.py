@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .archive import atomic
 
 # The colours of Okabe and Ito, distinct for all types of colour vision, two of them darker for a white background. Dashes
@@ -23,6 +25,7 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 INK, FAINT, RULE = "#222222", "#8a8a8a", "#e6e6e6"
 EITHER, EITHER_RULE, EITHER_BLUE = "#7a7f87", "#7a7f8740", "#2f86c9"  # readable on white and on black, for transparent grounds
 TEXT_SIZE, SMALL = 11, 10
+MAX_POINTS = 5000  # of a scatter plot
 
 # Settings of matplotlib for pictures of the gallery and of benchmark pages, on a transparent ground as in ``result.plot()``.
 STYLE: dict[str, Any] = {
@@ -107,3 +110,13 @@ def legend(axes: Any, *, transparent: bool = False) -> None:
     """A legend without a frame, where there are labels."""
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=SMALL, labelcolor=EITHER if transparent else INK)
+
+
+def draw_predictions(axes: Any, truth: np.ndarray, guess: np.ndarray) -> None:
+    """Held-out values against predictions, and the diagonal."""
+    some = np.unique(np.linspace(0, len(truth) - 1, min(len(truth), MAX_POINTS)).astype(int))
+    rmse = float(np.sqrt(np.mean((truth - guess) ** 2)))
+    style_axes(axes, "prediction", "held-out value", f"RMSE {rmse:.3g}", transparent=True)
+    axes.plot(guess[some], truth[some], ".", color=EITHER_BLUE, markersize=3, alpha=0.5)
+    ends = [min(truth.min(), guess.min()), max(truth.max(), guess.max())]
+    axes.plot(ends, ends, color=GREEN, linewidth=1)

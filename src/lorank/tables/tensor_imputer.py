@@ -18,6 +18,7 @@ from ..common.blas_threads import one_blas_thread
 from ..common.checks import SHARE, Expected, ParameterError, check, check_parameters, counted, one_of, shown, whole
 from ..common.logs import verbose_fit
 from ..io.archive import save_model
+from ..io.figures import EITHER_BLUE, ORANGE, blank_figure, draw_predictions, style_axes
 from ..io.ratings import positions_of
 from .columns import frame_kind
 from .tensor_model import TensorCandidate, fit_tensor
@@ -210,6 +211,32 @@ class TensorImputer(TransformerMixin, BaseEstimator):
         mean, half = self.predict_index(index, coverage)
         low[tuple(index.T)], high[tuple(index.T)] = mean - half, mean + half
         return low, high
+
+    def plot(self, figure: Any = None) -> Any:
+        """Plot the held-out errors of all candidates (``curve_``) and the predictions of held-out entries. Needs matplotlib.
+
+        Parameters
+        ----------
+        figure : matplotlib figure, optional
+            Where to draw; by default a new figure with a transparent ground, for light and dark pages.
+
+        Returns
+        -------
+        matplotlib figure
+        """
+        check_is_fitted(self)
+        figure = blank_figure(9.6, max(3.4, 1 + 0.24 * len(self.curve_)), transparent=True) if figure is None else figure
+        left, right = figure.subplots(1, 2)
+        style_axes(left, "held-out error (1: that of the mean)", "", f"Selected: {self.method_}", transparent=True)
+        kinds, chosen = [(one.method, tuple(one.rank), one.mode) for one in self.curve_], (self.method_, self.rank_, self.mode_)
+        colours = [ORANGE if kind == chosen else EITHER_BLUE for kind in kinds]
+        left.barh(range(len(kinds)), [one.error for one in self.curve_], color=colours)
+        names = [f"{name}{'' if mode is None else f' {mode}'}, rank {' x '.join(map(str, rank))}" for name, rank, mode in kinds]
+        left.set_yticks(range(len(names)), names)
+        left.invert_yaxis()
+        if self.heldout_.shape[1]:
+            draw_predictions(right, *self.heldout_[:2])
+        return figure
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the model to a file that :func:`lorank.load` reads, without pickle and atomically."""
