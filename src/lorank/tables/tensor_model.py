@@ -15,7 +15,7 @@ from ..factorization.selection import RANKS as UNFOLDING_RANKS
 from ..factorization.tucker_sampler import TuckerSample, TuckerSampler
 from ..loop.runner import INTERRUPTED
 
-RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+RANKS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 BURN_IN, KEPT = 8, 12  # sweeps of each candidate before its samples are kept, and kept samples
 BURN_IN_FINAL = 15
 GAIN, MODE_GAIN = 0.01, 0.005  # smallest relative improvement by larger ranks of all modes, and of one mode
@@ -262,7 +262,7 @@ def _search_tucker(
     rank: Sequence[int] | None,
     attempt: Callable[[TuckerPosterior], float],
 ) -> None:
-    """Candidates of growing rank: of all modes at once, then of single modes. Each begins at the one before."""
+    """Candidates of growing rank of all modes, then of smaller and larger rank of single modes. Each begins at one before."""
     sampler, shape = TuckerSampler(*kept, rng), tuple(kept[2])
     best: Any = [np.inf, None]
 
@@ -295,20 +295,23 @@ def _search_tucker(
         grows = [more and supported[k] >= ranks[k] for k, more in enumerate(grows)]
         ranks = [max(min(r, own), 1) for r, own in zip(ranks, supported, strict=True)]
         sampler.truncate(ranks)
-    ranks, open_ = [u.shape[1] - 1 for u in best[1].factors], set(range(len(shape)))
-    while open_:
-        for k in sorted(open_):
-            more = next((r for r in RANKS if r > ranks[k]), ranks[k])
-            larger = [min(more, n - 1) if j == k else r for j, (r, n) in enumerate(zip(ranks, shape, strict=True))]
-            if larger == ranks or math.prod(r + 1 for r in larger) > MAX_CORE:
-                open_.discard(k)
-                continue
-            sampler.resume(best[1])
-            sampler.enlarge(larger)
-            if run(larger, MODE_GAIN):
-                ranks = larger
+    ranks = [u.shape[1] - 1 for u in best[1].factors]
+    moves = [(k, step) for step in (-1, 1) for k in range(len(shape))]
+    while moves:
+        for k, step in tuple(moves):
+            at = int(np.searchsorted(RANKS, ranks[k])) - 1 if step < 0 else int(np.searchsorted(RANKS, ranks[k], "right"))
+            rung = RANKS[min(at, len(RANKS) - 1)]
+            other = [min(max(rung, 1), n - 1) if j == k else r for j, (r, n) in enumerate(zip(ranks, shape, strict=True))]
+            better = False
+            if other[k] != ranks[k] and math.prod(r + 1 for r in other) <= MAX_CORE:
+                sampler.resume(best[1])
+                sampler.truncate(other)
+                sampler.enlarge(other)
+                better = run(other, MODE_GAIN)
+            if better:
+                ranks = other
             else:
-                open_.discard(k)
+                moves.remove((k, step))
 
 
 def _grow(sampler: TuckerSampler, rank: Sequence[int]) -> None:
