@@ -44,7 +44,7 @@ def test_the_contract_of_a_result(easy):
     assert result.residual == history.residual[-1] <= 1e-6
     assert 0 < history.seconds[-1] <= result.seconds
     assert "converged after" in str(result)
-    assert set(history.to_dict()) == {"iteration", "seconds", "residual", "step"}
+    assert set(history.to_dict()) == {"iteration", "seconds", "residual", "step", "core_residual"}
 
 
 @pytest.mark.parametrize("solver", ["auto", "prgd", "rcg", "niht"])
