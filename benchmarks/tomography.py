@@ -75,7 +75,8 @@ def recovery(instances: int) -> None:
 
 
 def speed(instances: int, qubits: list[int], device: str | None) -> None:
-    """From expectations in memory to a state that is exact to 1e-5, initial point included."""
+    """CPU seconds (on a GPU: seconds) from expectations to a state that is exact to 1e-5, initial point included."""
+    clock = time.process_time if device is None else time.perf_counter
     print("| qubits | rank | expectations | auto: seconds (range) | iterations | MiFGD: seconds (range) | iterations |")
     print("|---|---|---|---|---|---|---|")
     for number in qubits:
@@ -85,13 +86,13 @@ def speed(instances: int, qubits: list[int], device: str | None) -> None:
             if device == "cuda":
                 problem = problem.to("torch:cuda")
                 truth = lr.FixedRank(problem.backend.asarray(truth.U), truth.s, problem.backend.asarray(truth.V))
-            began = time.perf_counter()
+            began = clock()
             result = lr.solve(problem, 3, stop=lr.stopping.TruthDistance(truth, EXACT), max_iter=MAX_ITER)
-            taken["auto"].append((time.perf_counter() - began, result.n_iter if result.converged else -1))
-            began = time.perf_counter()
+            taken["auto"].append((clock() - began, result.n_iter if result.converged else -1))
+            began = clock()
             start = lr.starts.Spectral()(problem, 3, np.random.default_rng(0))
             found = mifgd(problem, truth, start)
-            taken["mifgd"].append((time.perf_counter() - began, -1 if found is None else found))
+            taken["mifgd"].append((clock() - began, -1 if found is None else found))
         cells = []
         for runs in taken.values():
             seconds, iterations = zip(*runs[1:], strict=True)
