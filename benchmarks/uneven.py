@@ -1,8 +1,8 @@
-"""As the world samples: rows and columns that were seen unevenly, lorank beside its peers, and beside another lorank.
+"""Unevenly sampled matrices: lorank beside its peers, its iterations, and from how few observations it recovers.
 
     python benchmarks/uneven.py run [--quick] [--ranks 10 50] [--patterns mild movielens steep] [--seeds 1000 1001 1002]
     python benchmarks/uneven.py iterations [--seeds ...]           the same problems, lorank alone: iterations beside even ones
-    python benchmarks/uneven.py compare --before OLD/bin/python    troubles of all kinds, iterations of another version beside
+    python benchmarks/uneven.py troubles                           small problems with one kind of trouble each
     python benchmarks/uneven.py recovery                           from how few observations, rows having at least r + 2
     python benchmarks/uneven.py report                             docs/benchmarks/uneven.md from what was measured
 
@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -171,45 +170,22 @@ def iterations(args: argparse.Namespace) -> None:
     record(args.log, lines())
 
 
-def compare(args: argparse.Namespace) -> None:
-    """Another version of lorank, by its interpreter, on the same files."""
+def troubles(args: argparse.Namespace) -> None:
+    """Lorank alone on small problems with one kind of trouble each."""
     shape, rank = (1_000, 600), 5
 
     def lines() -> Iterator[dict]:
-        with tempfile.TemporaryDirectory() as folder:
-            for seed in args.seeds:
-                for pattern in POWERS:
-                    for trouble in args.troubles:
-                        path = Path(folder) / "problem.npz"
-                        make(pattern, "gaussian", rank, seed, shape, 5 * rank * sum(shape), trouble).save(path)
-                        tol = 1e-7 if trouble.startswith("kappa") else TOL
-                        line = {"what": "compare", "pattern": pattern, "trouble": trouble, "seed": seed}
-                        for name, python in (("before", args.before), ("after", args.after)):
-                            line |= {f"{name} {key}": value for key, value in other(python, path, tol).items()}
-                        yield line
+        for seed in args.seeds:
+            for pattern in POWERS:
+                for trouble in args.troubles:
+                    data = make(pattern, "gaussian", rank, seed, shape, 5 * rank * sum(shape), trouble)
+                    cpu = time.process_time()
+                    count, error, status = solved(data, 1e-7 if trouble.startswith("kappa") else TOL)
+                    line = {"what": "troubles", "pattern": pattern, "trouble": trouble, "seed": seed, "iterations": count}
+                    yield line | {"error": error, "status": status, "cpu": round(time.process_time() - cpu, 2)}
 
+    print(versions())
     record(args.log, lines())
-
-
-SCRIPT = """
-import json, sys, time, warnings
-import numpy as np, lorank as lr
-warnings.simplefilter("ignore")
-data, tol = np.load(sys.argv[1]), float(sys.argv[2])
-truth = lr.FixedRank.from_factors(data["left"], data["right"])
-problem = lr.Completion(data["rows"], data["cols"], data["values"], truth.shape)
-cpu = time.process_time()
-stop = lr.stopping.TruthDistance(truth, tol) | lr.stopping.Stall()
-result = lr.solve(problem, truth.rank, stop=stop, max_iter=1000)
-cpu = time.process_time() - cpu
-print(json.dumps({"iterations": result.n_iter, "error": truth.distance(result.X) / truth.norm(), "cpu": cpu}))
-"""
-
-
-def other(python: str, path: Path, tol: float) -> dict:
-    env = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    done = subprocess.run([python, "-c", SCRIPT, str(path), str(tol)], env=env, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def recovery_job(job: tuple[str, str, float, int]) -> dict:
@@ -261,7 +237,7 @@ def report(args: argparse.Namespace) -> None:
     for name, rows in (
         ("run", run_table(lines)),
         ("iterations", iterations_table(lines)),
-        ("compare", compare_table(lines)),
+        ("troubles", troubles_table(lines)),
         ("recovery", recovery_table(lines)),
     ):
         if rows:
@@ -331,16 +307,13 @@ def iterations_table(lines: list[dict]) -> list[dict]:
     return rows
 
 
-def compare_table(lines: list[dict]) -> list[dict]:
+def troubles_table(lines: list[dict]) -> list[dict]:
     rows = []
-    for (trouble, pattern), group in groups(lines, "compare", "trouble", "pattern").items():
+    for (trouble, pattern), group in groups(lines, "troubles", "trouble", "pattern").items():
         row = {"trouble": trouble, "pattern": pattern, "seeds": len(group)}
-        for when in ("before", "after"):
-            counts, errors, cpu = ([d[f"{when} {key}"] for d in group] for key in ("iterations", "error", "cpu"))
-            row[f"iterations {when}"] = spread(counts)
-            row[f"largest error {when}"] = f"{max(errors):.1e}"
-            row[f"CPU s {when}"] = f"{np.median(cpu):.2f}"
-        rows.append(row)
+        row["iterations"] = spread([d["iterations"] for d in group])
+        row["largest error"] = f"{max(d['error'] for d in group):.1e}"
+        rows.append(row | {"CPU s": f"{np.median([d['cpu'] for d in group]):.2f}"})
     return rows
 
 
@@ -358,7 +331,7 @@ def recovery_table(lines: list[dict]) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["run", "iterations", "compare", "recovery", "report"])
+    parser.add_argument("what", choices=["run", "iterations", "troubles", "recovery", "report"])
     parser.add_argument("--quick", action="store_true", help="smaller problems, one rank, one seed, once: some minutes")
     parser.add_argument("--ranks", type=int, nargs="*", default=[10, 50])
     parser.add_argument("--patterns", nargs="*", default=PATTERNS, choices=PATTERNS)
@@ -373,8 +346,6 @@ def main() -> None:
     )
     parser.add_argument("--budget", type=float, default=120.0, help="seconds that a peer may try for")
     parser.add_argument("--keep", type=Path, help="a folder for the problems: those that are there are not made again")
-    parser.add_argument("--before", default=sys.executable, help="the interpreter of another version")
-    parser.add_argument("--after", default=sys.executable, help="and of this one")
     parser.add_argument("--log", type=Path, default=LOG)
     args = parser.parse_args()
     globals()[args.what](args)
