@@ -134,10 +134,15 @@ class TensorTrain:
     def entries(self, *indices: Any) -> np.ndarray:
         """The entries at the index tuples ``(indices[0][p], ..., indices[d-1][p])``."""
         found = index_arrays(indices, self.shape)
-        rows = np.ones((len(found[0]), 1), self.dtype)
-        for core, index in zip(self.cores, found, strict=True):
-            rows = chain(rows, core, index)
-        return rows[:, 0]
+        out = np.empty(len(found[0]), self.dtype)
+        step = max(1, (1 << 22) // max(core.shape[0] * core.shape[2] for core in self.cores))
+        for first in range(0, len(out), step):
+            part = slice(first, first + step)
+            rows = np.ones((len(out[part]), 1), self.dtype)
+            for core, index in zip(self.cores, found, strict=True):
+                rows = np.einsum("pa,pab->pb", rows, core.transpose(1, 0, 2)[index[part]])
+            out[part] = rows[:, 0]
+        return out
 
     def distance(self, other: TensorTrain) -> float:
         """``|X - Y|_F``, from orthogonal cores of the difference, so that squares do not cancel."""
@@ -353,12 +358,6 @@ def train_svd(a: np.ndarray, rank: Sequence[int]) -> list[np.ndarray]:
         cores.append(u[:, :r].reshape(side, n, r))
         a, side = s[:r, None] * vt[:r], r
     return [*cores, a.reshape(side, shape[-1], end)]
-
-
-def chain(rows: np.ndarray, core: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """``rows[p] core[:, index[p], :]`` for each p."""
-    matrices = core.transpose(1, 0, 2)[index]
-    return np.einsum("pa,pab->pb", rows, matrices)
 
 
 def dense_train(cores: Cores) -> np.ndarray:
