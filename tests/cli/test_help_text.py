@@ -149,6 +149,14 @@ def test_the_doctor_names_what_is_missing(monkeypatch):
     assert {"what", "found", "there", "brings", "remedy"} == set(findings[0])
 
 
+def test_the_doctor_is_coloured_on_a_terminal_and_plain_elsewhere():
+    coloured = CliRunner().invoke(cli.build_app(), ["doctor"], env={"FORCE_COLOR": "1", "TERM": "xterm-256color"}, color=True)
+    assert "\x1b[32mok" in coloured.stdout
+    plain = run("doctor").stdout
+    assert "\x1b" not in plain
+    assert "chromium" not in plain.lower()
+
+
 @pytest.mark.parametrize("arguments", [["doctor", "--json"], ["reproduce", "--list"]])
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
 def test_a_closed_pipe_is_no_error(arguments):
