@@ -100,6 +100,9 @@ def draw_picture() -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    from lorank.io.figures import use_style
+
+    use_style()
     with contextlib.redirect_stdout(io.StringIO()):
         runpy.run_path(str(ROOT / "examples" / "plot_front_page.py"))
     plt.gcf().savefig(PICTURE, dpi=90)
