@@ -120,7 +120,7 @@ def report(rows: list[dict]) -> list[str]:
         "points": lambda row: row["gaps"] == "points",
         "blocks": lambda row: row["gaps"] == "blocks",
         "real": lambda row: "/" in row["series"],
-        "made": lambda row: "/" not in row["series"],
+        "generated": lambda row: "/" not in row["series"],
         "with a period": lambda row: row["period"] > 0,
         "without a period": lambda row: row["period"] == 0,
         "less than 100 rows": lambda row: row["rows"] < 100,

@@ -2,6 +2,7 @@
 
     python benchmarks/tables_mixed.py --data FOLDER --draw          # which tables are drawn (needs FOLDER/datasets.csv)
     python benchmarks/tables_mixed.py --data FOLDER [--seeds 0 1] [--processes 6] [--seconds 400]
+    python benchmarks/tables_mixed.py --report                      # the tables of the page from stored runs
 
 FOLDER has folders csv/PACKAGE of Rdatasets (https://github.com/vincentarelbundock/Rdatasets). ``TABLES`` were drawn at random
 among those of 100 to 2,000 rows and 5 to 30 columns; no choice in lorank was made on them. Peers get standardized numbers and
@@ -186,7 +187,8 @@ def levels_array(levels: Levels) -> np.ndarray:
     return np.array([bool(own) for own in levels])
 
 
-def lorank(table: np.ndarray, levels: Levels) -> np.ndarray:
+def rounded(table: np.ndarray, levels: Levels) -> np.ndarray:
+    """TableImputer with its defaults, which rounds numbers of a data frame to the decimals of their column."""
     frame = pd.DataFrame(
         {
             f"c{j}": pd.Series([own[int(v)] if v == v else None for v in x], dtype=object) if own else x
@@ -196,18 +198,31 @@ def lorank(table: np.ndarray, levels: Levels) -> np.ndarray:
     return codes_of(TableImputer().fit_transform(frame), levels)
 
 
+def lorank(table: np.ndarray, levels: Levels) -> np.ndarray:
+    """TableImputer on numbers with many decimals, which are not rounded, as those of the other imputers."""
+    unit = np.where(levels_array(levels), 1.0, np.pi)
+    return rounded(table * unit, levels) / unit
+
+
 def codes_of(frame: pd.DataFrame, levels: Levels) -> np.ndarray:
     columns = [frame.iloc[:, j].map(own.index) if own else frame.iloc[:, j] for j, own in enumerate(levels)]
     return np.column_stack([np.asarray(column, float) for column in columns])
 
 
-METHODS = {"lorank": lorank, "mode and median": simple, "neighbors": neighbors, "ridge": ridge, "forests": forests}
+METHODS = {
+    "lorank": lorank,
+    "lorank, rounded": rounded,
+    "mode and median": simple,
+    "neighbors": neighbors,
+    "ridge": ridge,
+    "forests": forests,
+}
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 def run(case: tuple) -> dict:
     """Errors of numbers in standard deviations, share of right categories, CPU seconds."""
-    folder, name, kind, seed, until = case
+    folder, name, kind, seed, until, methods = case
     table, levels = codes(load(folder, name))
     hidden, category = hide(table, kind, seed), levels_array(levels)
     row = {
@@ -223,7 +238,8 @@ def run(case: tuple) -> dict:
     scale = np.maximum(np.nanstd(table, axis=0), 1e-12)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        for method, fill in METHODS.items():
+        for method in methods:
+            fill = METHODS[method]
             start = time.process_time()
             filled = fill(np.where(hidden, np.nan, table), levels)
             row[f"{method}: CPU s"] = round(time.process_time() - start, 3)
@@ -243,16 +259,18 @@ def report(rows: list[dict]) -> list[str]:
             cells.setdefault((row["table"], row["gaps"]), []).append(row)
 
     def mean(some: list[dict], key: str) -> float:
-        return float(np.mean([row[key] for row in some])) if some[0][key] != "" else np.nan
+        values = [float(row[key]) for row in some if row[key] != ""]  # no category may be hidden
+        return float(np.mean(values)) if values else np.nan
 
-    peers = [method for method in METHODS if method != "lorank"]
+    peers = [method for method in METHODS if not method.startswith("lorank")]
     errors = {m: np.array([mean(some, f"{m}: error") for some in cells.values()]) for m in METHODS}
     right = {m: np.array([mean(some, f"{m}: right") for some in cells.values()]) for m in METHODS}
-    seconds = {m: np.sum([row[f"{m}: CPU s"] for some in cells.values() for row in some]) for m in METHODS}
+    seconds = {m: np.sum([float(row.get(f"{m}: CPU s") or 0) for some in cells.values() for row in some]) for m in METHODS}
     best, ours = np.min([errors[m] for m in peers], axis=0), errors["lorank"]
-    lowest = {m: np.min([errors[k] for k in METHODS if k != m], axis=0) for m in METHODS}
+    others = {m: [k for k in METHODS if k != m and not (m.startswith("lorank") and k.startswith("lorank"))] for m in METHODS}
+    lowest = {m: np.min([errors[k] for k in others[m]], axis=0) for m in METHODS}
     some = ~np.isnan(right["lorank"])
-    highest = {m: np.max([right[k][some] for k in METHODS if k != m], axis=0) for m in METHODS}
+    highest = {m: np.max([right[k][some] for k in others[m]], axis=0) for m in METHODS}
     summary = [
         {
             "method": m,
@@ -264,7 +282,7 @@ def report(rows: list[dict]) -> list[str]:
         }
         for m in METHODS
     ]
-    number = np.array([sum(row["hidden categories"] for row in some) for some in cells.values()])
+    number = np.array([sum(int(row["hidden categories"]) for row in some) for some in cells.values()])
     deviation = np.sqrt(0.25 / np.maximum(number, 1))
     mode = right["mode and median"]
     below = [
@@ -287,7 +305,7 @@ def report(rows: list[dict]) -> list[str]:
             {"table": name, "rows": some[0]["rows"], "columns": f"{some[0]['numbers']} + {some[0]['categories']}", "gaps": kind}
             | {
                 m: f"{mean(some, f'{m}: error'):.3f}"
-                + (f", {mean(some, f'{m}: right'):.3f}" if some[0][f"{m}: right"] != "" else "")
+                + ("" if np.isnan(mean(some, f"{m}: right")) else f", {mean(some, f'{m}: right'):.3f}")
                 for m in METHODS
             }
             for (name, kind), some in cells.items()
@@ -297,29 +315,39 @@ def report(rows: list[dict]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--draw", action="store_true")
+    parser.add_argument("--report", action="store_true")
     parser.add_argument("--tables", nargs="+", default=TABLES)
     parser.add_argument("--gaps", nargs="+", default=GAPS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=np.inf, help="no run begins after these")
     parser.add_argument("--out", type=Path, default=RESULTS / "tables_mixed.csv")
     options = parser.parse_args()
+    if options.report:
+        with options.out.open(newline="") as file:
+            print("\n".join(report(list(csv.DictReader(file)))))
+        return
     if options.draw:
         print("\n".join(draw(options.data, 18)))
         return
     print(versions(), flush=True)
     until, rows = time.time() + options.seconds, []
     cases = [
-        (options.data, name, kind, seed, until) for seed in options.seeds for name in options.tables for kind in options.gaps
+        (options.data, name, kind, seed, until, options.methods)
+        for seed in options.seeds
+        for name in options.tables
+        for kind in options.gaps
     ]
     with get_context("spawn").Pool(options.processes) as pool:
         for row in pool.imap(run, cases):
             rows.append(row)
-            if "lorank: error" in row:
-                write_csv([found for found in rows if "lorank: error" in found], options.out)
-    print("\n".join(report(rows)))
+            if f"{options.methods[-1]}: error" in row:
+                write_csv([found for found in rows if f"{options.methods[-1]}: error" in found], options.out)
+    if set(options.methods) == set(METHODS):
+        print("\n".join(report(rows)))
 
 
 if __name__ == "__main__":
