@@ -296,22 +296,23 @@ def _search_tucker(
         ranks = [max(min(r, own), 1) for r, own in zip(ranks, supported, strict=True)]
         sampler.truncate(ranks)
     ranks = [u.shape[1] - 1 for u in best[1].factors]
-    moves = [(k, step) for step in (-1, 1) for k in range(len(shape))]
-    while moves:
-        for k, step in tuple(moves):
-            at = int(np.searchsorted(RANKS, ranks[k])) - 1 if step < 0 else int(np.searchsorted(RANKS, ranks[k], "right"))
-            rung = RANKS[min(at, len(RANKS) - 1)]
-            other = [min(max(rung, 1), n - 1) if j == k else r for j, (r, n) in enumerate(zip(ranks, shape, strict=True))]
-            better = False
-            if other[k] != ranks[k] and math.prod(r + 1 for r in other) <= MAX_CORE:
-                sampler.resume(best[1])
-                sampler.truncate(other)
-                sampler.enlarge(other)
-                better = run(other, MODE_GAIN)
-            if better:
-                ranks = other
-            else:
-                moves.remove((k, step))
+    for step in (-1, 1):  # smaller ranks first: they leave data for larger ones
+        modes = list(range(len(shape)))
+        while modes:
+            for k in tuple(modes):
+                at = int(np.searchsorted(RANKS, ranks[k])) - 1 if step < 0 else int(np.searchsorted(RANKS, ranks[k], "right"))
+                rung = min(max(RANKS[min(at, len(RANKS) - 1)], 1), shape[k] - 1)
+                other = [rung if j == k else r for j, r in enumerate(ranks)]
+                better = False
+                if rung != ranks[k] and math.prod(r + 1 for r in other) <= MAX_CORE:
+                    sampler.resume(best[1])
+                    sampler.truncate(other)
+                    sampler.enlarge(other)
+                    better = run(other, MODE_GAIN)
+                if better:
+                    ranks = other
+                else:
+                    modes.remove(k)
 
 
 def _grow(sampler: TuckerSampler, rank: Sequence[int]) -> None:
