@@ -92,6 +92,13 @@ def read_runs(logs: list[Path]) -> list[dict]:
     return list(found.values())
 
 
+def spans(runs: list[dict]) -> str:
+    """The seeds as ranges, such as 0-2, 44-49."""
+    seeds = sorted({d["seed"] for d in runs})
+    starts = [k for k in seeds if k - 1 not in seeds]
+    return ", ".join(f"{a}-{b}" for a, b in zip(starts, [k for k in seeds if k + 1 not in seeds], strict=True))
+
+
 def select(runs: list[dict], **wanted: Any) -> list[dict]:
     return [d for d in runs if all(d[key] == value for key, value in wanted.items())]
 
@@ -174,7 +181,7 @@ def report(logs: list[Path], out: Path, command: str) -> None:
         "Condition number": condition_table(runs, solvers),
         "Rank": rank_table(runs, solvers),
     }
-    names = {key: ", ".join(map(str, sorted({d[key] for d in runs}))) for key in ("n", "limit", "date", "machine")}
+    names = {key: " and ".join(map(str, sorted({d[key] for d in runs}))) for key in ("n", "limit", "date", "machine")}
     instances = Counter(place[:-1] for place in {tuple(d[key] for key in KEYS if key != "limit") for d in runs}).values()
     counted = " to ".join(map(str, dict.fromkeys((min(instances), max(instances)))))
     cut = [d for d in runs if d["cpu_seconds"] > d["limit"]]
@@ -192,11 +199,12 @@ def report(logs: list[Path], out: Path, command: str) -> None:
     text = [
         "# All solvers on three maps",
         "",
-        f"`{command}`: n = {names['n']}, {counted} instances of each point, seeds from 0, covered patterns "
+        f"`{command}`: n = {names['n']}, {counted} instances of each point (seeds {spans(runs)}), covered patterns "
         f"([recovery map](recovery.md)), tol {TOL:g}, at most {MAX_ITER} iterations and {names['limit']} CPU "
         "seconds a run. "
-        f"{names['date']}, {names['machine']}; {versions()}.",
+        f"{names['date']}, busy machines: {names['machine']}; {versions()}.",
         "",
+        *(["The command makes 50 instances; these are the ones that were run.", ""] if max(instances) < 50 else []),
         f"{len(cut)} of {len(runs)} runs reached the limit of CPU seconds{': ' * bool(worst)}{worst}.",
         "",
         "![shares of recovered instances, iterations and errors](solver_maps.png)",
@@ -219,6 +227,7 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
     from lorank.io.figures import use_style
 
     use_style()
+    plt.rcParams["axes.grid"] = False
     figure, axes = plt.subplots(1, 4, figsize=(17, 0.3 * len(solvers) + 2.2), layout="constrained", width_ratios=[4, 1, 3, 2.5])
 
     def panel(ax: Any, columns: list[str], value: Callable[[str, int], float], text: str, title: str, **style: Any) -> None:
@@ -242,13 +251,13 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
             ax,
             [f"{q:g}" for q in ratios],
             lambda method, k, mine=mine, ratios=ratios: recovered(select(mine, method=method, ratio=ratios[k])),
-            ".2g",
-            f"share recovered, κ = {kappa:g}",
+            ".2f",
+            f"recovered, κ = {kappa:g}" if len(ratios) > 1 else f"κ = {kappa:g}",
             cmap="viridis",
             vmin=0,
             vmax=1,
         )
-        ax.set_xlabel("observations per degree of freedom")
+        ax.set_xlabel("observations per degree of freedom" if len(ratios) > 1 else "same")
     mine = select(runs, map="condition")
     kappas = sorted({d["kappa"] for d in mine})
 
@@ -263,7 +272,7 @@ def picture(runs: list[dict], solvers: list[str], path: Path) -> None:
         [f"{k:g}" for k in kappas],
         iterations,
         ".0f",
-        "iterations (blank: fewer than half converge)",
+        "iterations (blank: most fail)",
         cmap="viridis_r",
         norm=scale,
     )
