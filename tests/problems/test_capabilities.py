@@ -20,7 +20,8 @@ def completion(**options):
     return lr.Completion(rows, cols, (rows + cols) % 2, (6, 5), **options)
 
 
-MATRIX = set(PROTOCOLS) - {HasEstimate, HasInitialPoint, capabilities.HasSpectralNorm}  # of completion
+OTHERS = {HasEstimate, HasInitialPoint, capabilities.HasSpectralNorm, capabilities.PredictsError}
+MATRIX = set(PROTOCOLS) - OTHERS  # of completion
 EXPECTED = {
     "Completion": (completion, MATRIX),
     "Completion with a loss": (lambda: completion(loss="logistic"), MATRIX - {TightFrame}),
